@@ -1,0 +1,27 @@
+"""A chat request as it arrives over HTTP, in Ollama's shape."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """Messages, tools and the wish to think, as a client sends them to `/api/chat`."""
+
+    messages: tuple[Mapping[str, Any], ...]
+    tools: tuple[Mapping[str, Any], ...] = ()
+    think: bool | None = None  # None: the request says nothing
+    think_level: str = ""  # "low", "medium", "high", or empty
+
+    @classmethod
+    def from_json(cls, row: Mapping[str, Any]) -> Request:
+        """Read a row with `messages`, `tools`, `think` and `think_level`; other keys are ignored."""
+        return cls(
+            messages=tuple(row.get("messages") or ()),
+            tools=tuple(row.get("tools") or ()),
+            think=row.get("think"),
+            think_level=row.get("think_level") or "",
+        )
