@@ -106,8 +106,7 @@ class TracedStr(str):
 class TypedInt(int):
     """An integer of another type than int."""
 
-    __slots__ = ("type",)
-    type: GoType
+    type: GoType  # an int cannot have slots
 
     def __new__(cls, value: int, type: GoType) -> TypedInt:
         """An integer with its Go type."""
