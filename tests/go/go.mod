@@ -1,0 +1,3 @@
+module templatefix/oracle
+
+go 1.26
