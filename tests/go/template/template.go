@@ -64,7 +64,9 @@ func Parse(text string) (*Template, error) {
 		}
 	}
 	t := &Template{text: text, full: full, vars: slices.Sorted(maps.Keys(names))}
-	if t.Legacy() && !names["response"] {
+	if t.Legacy() && !names["response"] { // Ollama adds one at the end, and counts its name from then on
+		names["response"] = true
+		t.vars = slices.Sorted(maps.Keys(names))
 		field := &parse.FieldNode{NodeType: parse.NodeField, Ident: []string{"Response"}}
 		command := &parse.CommandNode{NodeType: parse.NodeCommand, Args: []parse.Node{field}}
 		pipe := &parse.PipeNode{NodeType: parse.NodePipe, Cmds: []*parse.CommandNode{command}}
