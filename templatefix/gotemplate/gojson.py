@@ -8,7 +8,7 @@ import math
 from typing import Any, Final
 
 from templatefix.gotemplate.strconv import format_float, has_surrogates, runes
-from templatefix.gotemplate.values import INVALID, Map, Nil, Slice, Struct, to_bytes, type_of
+from templatefix.gotemplate.values import INVALID, Map, Nil, Opaque, Slice, Struct, to_bytes, type_of
 
 # The C implementation; it escapes the quote, the backslash and control characters just as Go does.
 _quote: Final = json.encoder.encode_basestring
@@ -26,6 +26,11 @@ def marshal(value: Any) -> str:
     parts: list[str] = []
     _write(value, parts)
     return _escaped("".join(parts))
+
+
+def quote(text: str) -> str:
+    """A string as JSON."""
+    return _escaped(_quote(text))
 
 
 def _escaped(text: str) -> str:
@@ -72,6 +77,8 @@ def _write(value: Any, parts: list[str]) -> None:
         _write_slice(value, parts)
     elif isinstance(value, Struct):
         _write_struct(value, parts)
+    elif isinstance(value, Opaque):
+        parts.append(value.json)
     else:
         raise MarshalError(f"json: unsupported type: {type_of(value).name}")
 

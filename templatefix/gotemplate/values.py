@@ -7,13 +7,14 @@ Strings hold bytes that are not UTF-8 as lone surrogates (PEP 383); lengths and 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
 
 Kind: TypeAlias = Literal[
     "bool", "int", "uint", "float", "complex", "string", "slice", "map", "struct", "ptr", "interface", "func"
 ]
+Stringer: TypeAlias = Literal["", "json", "joined"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +31,8 @@ class Field:
 class GoType:
     """A Go type: its name as `%T` prints it, and its kind.
 
-    `stringer` says that the type has a String method which gives the value's JSON (`"json"`) or its elements as
-    Ollama's PropertyType does (`"joined"`).
+    `stringer` says that the type has a String method which gives the value's JSON (`"json"`; `{}` for a nil map) or
+    its elements as Ollama's PropertyType does (`"joined"`).
     """
 
     name: str
@@ -39,22 +40,30 @@ class GoType:
     elem: GoType | None = None  # of a slice, map or pointer
     key: GoType | None = None  # of a map
     fields: tuple[Field, ...] = ()  # of a struct
-    stringer: Literal["", "json", "joined"] = ""
+    stringer: Stringer = ""
     field_names: frozenset[str] = field(default=frozenset(), repr=False)
+    methods: Mapping[str, Callable[[Any], Any]] = field(default_factory=dict, repr=False)  # without arguments
 
     @classmethod
-    def struct(cls, name: str, fields: Iterable[Field], stringer: Literal["", "json"] = "") -> GoType:
+    def struct(
+        cls,
+        name: str,
+        fields: Iterable[Field],
+        stringer: Stringer = "",
+        methods: Mapping[str, Callable[[Any], Any]] | None = None,
+    ) -> GoType:
         """A struct type."""
         members = tuple(fields)
-        return cls(name, "struct", fields=members, stringer=stringer, field_names=frozenset(f.name for f in members))
+        names = frozenset(f.name for f in members)
+        return cls(name, "struct", fields=members, stringer=stringer, field_names=names, methods=methods or {})
 
     @classmethod
-    def slice(cls, elem: GoType, name: str = "", stringer: Literal["", "json", "joined"] = "") -> GoType:
+    def slice(cls, elem: GoType, name: str = "", stringer: Stringer = "") -> GoType:
         """A slice type; `name` only if it is a defined type."""
         return cls(name or f"[]{elem.name}", "slice", elem=elem, stringer=stringer)
 
     @classmethod
-    def map(cls, elem: GoType, name: str = "", stringer: Literal["", "json"] = "", key: GoType | None = None) -> GoType:
+    def map(cls, elem: GoType, name: str = "", stringer: Stringer = "", key: GoType | None = None) -> GoType:
         """A map type, with string keys unless said otherwise."""
         key = key or STRING
         return cls(name or f"map[{key.name}]{elem.name}", "map", elem=elem, key=key, stringer=stringer)
@@ -197,6 +206,18 @@ class Nil(Composite):
         self.scope = None
 
 
+class Opaque(Composite):
+    """A pointer to a struct that templates cannot look into; `json` is what it marshals to."""
+
+    __slots__ = ("json",)
+
+    def __init__(self, type: GoType, json: str) -> None:
+        self.type = type
+        self.origin = None
+        self.scope = None
+        self.json = json
+
+
 _BASIC_TYPES: Final[Mapping[type, GoType]] = {
     str: STRING,
     TracedStr: STRING,
@@ -235,7 +256,7 @@ def is_true(value: Any) -> bool:
         return value.stop > value.start
     if isinstance(value, Map):
         return bool(value.fields)
-    return isinstance(value, Struct)
+    return isinstance(value, (Struct, Opaque))
 
 
 def zero_value(type: GoType) -> Any:
@@ -248,7 +269,7 @@ def zero_value(type: GoType) -> Any:
         return Map(type, {}, is_nil=True)
     if type.kind == "ptr":
         return Nil(type)
-    if type.kind == "int" and type is not INT or type.kind == "uint":
+    if (type.kind == "int" and type is not INT) or type.kind == "uint":
         return TypedInt(0, type)
     return {"string": "", "bool": False, "int": 0, "float": 0.0, "complex": 0j}.get(type.kind)
 

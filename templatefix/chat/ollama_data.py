@@ -1,0 +1,403 @@
+"""The data that Ollama hands to a Go template, made from a request as it arrives over HTTP.
+
+Types, field names and orders are those that Ollama's templates can see (facts read in its source as of 2026-08-21).
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from templatefix.chat.rendering import Origin
+from templatefix.chat.request import Request
+from templatefix.gotemplate.gojson import marshal, quote
+from templatefix.gotemplate.values import (
+    ANY,
+    INT,
+    MAP_OF_ANY,
+    SLICE_OF_ANY,
+    SLICE_OF_STRING,
+    STRING,
+    UINT8,
+    Field,
+    GoType,
+    Map,
+    Nil,
+    Opaque,
+    Slice,
+    Struct,
+    TracedStr,
+    TypedInt,
+)
+
+
+class RequestError(ValueError):
+    """A request that the server would refuse before it renders; one sentence."""
+
+
+# -- types
+
+
+def typescript_type(value: Any) -> str:
+    """What Ollama's `toTypeScriptType` gives for a tool's property; `any` for everything else."""
+    if not isinstance(value, Struct) or value.type is not PROPERTY:
+        return "any"
+    fields = value.fields
+    if len(fields["AnyOf"]):
+        return " | ".join(typescript_type(member) for member in fields["AnyOf"].items)
+    return " | ".join(_TYPESCRIPT.get(name, "any") for name in fields["Type"].items) or "any"
+
+
+_TYPESCRIPT: Final = {
+    "string": "string",
+    "number": "number",
+    "integer": "number",
+    "boolean": "boolean",
+    "array": "any[]",
+    "object": "Record<string, any>",
+    "null": "null",
+}
+
+PROPERTY_TYPE: Final = GoType.slice(STRING, "api.PropertyType", "joined")
+_PROPERTIES_POINTER: Final = GoType("*api.ToolPropertiesMap", "ptr")
+_SLICE_OF_PROPERTY: Final = GoType("[]api.ToolProperty", "slice", elem=GoType("api.ToolProperty", "struct"))
+PROPERTY: Final = GoType.struct(
+    "api.ToolProperty",
+    (
+        Field("AnyOf", _SLICE_OF_PROPERTY, "anyOf", omitempty=True),
+        Field("Type", PROPERTY_TYPE, "type", omitempty=True),
+        Field("Items", ANY, "items", omitempty=True),
+        Field("Description", STRING, "description", omitempty=True),
+        Field("Enum", SLICE_OF_ANY, "enum", omitempty=True),
+        Field("Properties", _PROPERTIES_POINTER, "properties", omitempty=True),
+        Field("Required", SLICE_OF_STRING, "required", omitempty=True),
+    ),
+    methods={"ToTypeScriptType": typescript_type},
+)
+_PROPERTIES: Final = GoType.map(PROPERTY, "template.templateProperties", "json")
+_PARAMETERS: Final = GoType.struct(
+    "template.templateToolFunctionParameters",
+    (
+        Field("Type", STRING, "type"),
+        Field("Defs", ANY, "$defs", omitempty=True),
+        Field("Items", ANY, "items", omitempty=True),
+        Field("Required", SLICE_OF_STRING, "required", omitempty=True),
+        Field("Properties", _PROPERTIES, "properties"),
+    ),
+)
+_FUNCTION: Final = GoType.struct(
+    "template.templateToolFunction",
+    (
+        Field("Name", STRING, "name"),
+        Field("Description", STRING, "description"),
+        Field("Parameters", _PARAMETERS, "parameters"),
+    ),
+)
+_TOOL: Final = GoType.struct(
+    "template.templateTool",
+    (
+        Field("Type", STRING, "type"),
+        Field("Items", ANY, "items", omitempty=True),
+        Field("Function", _FUNCTION, "function"),
+    ),
+    "json",
+)
+_TOOLS: Final = GoType.slice(_TOOL, "template.templateTools", "json")
+_ARGUMENTS: Final = GoType.map(ANY, "template.templateArgs", "json")
+_CALL_FUNCTION: Final = GoType.struct(
+    "template.templateToolCallFunction",
+    (Field("Index", INT, "Index"), Field("Name", STRING, "Name"), Field("Arguments", _ARGUMENTS, "Arguments")),
+)
+_CALL: Final = GoType.struct(
+    "template.templateToolCall", (Field("ID", STRING, "ID"), Field("Function", _CALL_FUNCTION, "Function"))
+)
+_CALLS: Final = GoType.slice(_CALL)
+_IMAGE: Final = GoType.slice(UINT8, "api.ImageData")
+_IMAGES: Final = GoType.slice(_IMAGE)
+_MESSAGE: Final = GoType.pointer(
+    GoType.struct(
+        "template.templateMessage",
+        (
+            Field("Role", STRING, "Role"),
+            Field("Content", STRING, "Content"),
+            Field("Thinking", STRING, "Thinking"),
+            Field("Images", _IMAGES, "Images"),
+            Field("ToolCalls", _CALLS, "ToolCalls"),
+            Field("ToolName", STRING, "ToolName"),
+            Field("ToolCallID", STRING, "ToolCallID"),
+        ),
+    )
+)
+_MESSAGES: Final = GoType.slice(_MESSAGE)
+
+
+# -- conversion
+
+
+def _text(row: Mapping[str, Any], key: str, where: str) -> str:
+    value = row.get(key)
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise RequestError(f"{where}: {key} must be a string, not {type(value).__name__}")
+    return value
+
+
+def _mapping(value: Any, where: str) -> Mapping[str, Any]:
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise RequestError(f"{where} must be an object, not {type(value).__name__}")
+    return value
+
+
+def _sequence(value: Any, where: str) -> Sequence[Any]:
+    if value is None:
+        return ()
+    if not isinstance(value, (list, tuple)):
+        raise RequestError(f"{where} must be an array, not {type(value).__name__}")
+    return value
+
+
+def go_value(value: Any, origin: Origin | None = None) -> Any:
+    """A JSON value as Go's encoding/json decodes it into an empty interface: all numbers are float64."""
+    if isinstance(value, str):
+        return value if origin is None else TracedStr(value, origin)
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, (int, float)):
+        try:
+            return float(value)
+        except OverflowError:
+            raise RequestError(f"number out of range: {value}") from None
+    if isinstance(value, Mapping):
+        return Map(MAP_OF_ANY, {key: go_value(member, origin) for key, member in value.items()}, origin)
+    return Slice(SLICE_OF_ANY, [go_value(member, origin) for member in value], origin)
+
+
+def _strings(value: Any, where: str, origin: Origin | None, type: GoType = SLICE_OF_STRING) -> Slice:
+    items = _sequence(value, where)
+    if not all(item is None or isinstance(item, str) for item in items):
+        raise RequestError(f"{where} must hold strings")
+    texts: list[Any] = [item or "" if origin is None else TracedStr(item or "", origin) for item in items]
+    return Slice(type, texts, origin, is_nil=value is None)
+
+
+def _property(value: Any, origin: Origin) -> Struct:
+    row = _mapping(value, "a tool's property")
+    kinds = row.get("type")
+    nested = row.get("properties")
+    fields = {
+        "AnyOf": Slice(
+            _SLICE_OF_PROPERTY,
+            [_property(member, origin) for member in _sequence(row.get("anyOf"), "anyOf")],
+            origin,
+            is_nil=row.get("anyOf") is None,
+        ),
+        "Type": _strings([kinds] if isinstance(kinds, str) else kinds, "type", origin, PROPERTY_TYPE),
+        "Items": go_value(row.get("items"), origin),
+        "Description": TracedStr(_text(row, "description", "a tool's property"), origin),
+        "Enum": Slice(
+            SLICE_OF_ANY,
+            [go_value(member, origin) for member in _sequence(row.get("enum"), "enum")],
+            origin,
+            is_nil=row.get("enum") is None,
+        ),
+        "Properties": Nil(_PROPERTIES_POINTER) if nested is None else _nested_properties(nested, origin),
+        "Required": _strings(row.get("required"), "required", origin),
+    }
+    return Struct(PROPERTY, fields, origin)
+
+
+def _nested_properties(value: Any, origin: Origin) -> Opaque:
+    # Unlike a tool's own properties, which are sorted, these keep the order they came in.
+    rows = _mapping(value, "properties")
+    members = ",".join(f"{quote(name)}:{marshal(_property(row, origin))}" for name, row in rows.items())
+    return Opaque(_PROPERTIES_POINTER, "{" + members + "}")
+
+
+def _parameters(value: Any, index: int) -> Struct:
+    row = _mapping(value, "parameters")
+    origin = Origin("tool", index, "parameters")
+    properties = row.get("properties")
+    fields = {
+        "Type": TracedStr(_text(row, "type", "parameters"), Origin("tool", index, "parameters.type")),
+        "Defs": go_value(row.get("$defs"), origin),
+        "Items": go_value(row.get("items"), origin),
+        "Required": _strings(row.get("required"), "required", Origin("tool", index, "required")),
+        "Properties": Map(
+            _PROPERTIES,
+            {name: _property(member, origin) for name, member in _mapping(properties, "properties").items()},
+            origin,
+            is_nil=properties is None,
+        ),
+    }
+    return Struct(_PARAMETERS, fields, origin)
+
+
+def _tool(value: Any, index: int) -> Struct:
+    row = _mapping(value, "a tool")
+    function = _mapping(row.get("function"), "function")
+    fields = {
+        "Type": TracedStr(_text(row, "type", "a tool"), Origin("tool", index, "type")),
+        "Items": go_value(row.get("items"), Origin("tool", index, "items")),
+        "Function": Struct(
+            _FUNCTION,
+            {
+                "Name": TracedStr(_text(function, "name", "function"), Origin("tool", index, "name")),
+                "Description": TracedStr(
+                    _text(function, "description", "function"), Origin("tool", index, "description")
+                ),
+                "Parameters": _parameters(function.get("parameters"), index),
+            },
+            Origin("tool", index, "function"),
+        ),
+    }
+    return Struct(_TOOL, fields, Origin("tool", index, ""))
+
+
+def tools_value(tools: Sequence[Mapping[str, Any]]) -> Slice:
+    """The template's `.Tools`."""
+    return Slice(_TOOLS, [_tool(row, i) for i, row in enumerate(tools)], Origin("tools", -1, ""), is_nil=not tools)
+
+
+def _call(value: Any, message: int) -> Struct:
+    row = _mapping(value, "a tool call")
+    function = _mapping(row.get("function"), "a tool call's function")
+    given = "arguments" in function
+    arguments = function.get("arguments")
+    if arguments is not None and not isinstance(arguments, Mapping):
+        raise RequestError("a tool call's arguments must be an object")
+    origin = Origin("message", message, "arguments")
+    index = function.get("index") or 0
+    if not isinstance(index, int):
+        raise RequestError("a tool call's index must be an integer")
+    members = {key: go_value(member, origin) for key, member in (arguments or {}).items()}
+    fields = {
+        "Index": index,
+        "Name": TracedStr(_text(function, "name", "a tool call"), Origin("message", message, "name")),
+        "Arguments": Map(_ARGUMENTS, members, origin, is_nil=not given),
+    }
+    call_origin = Origin("message", message, "tool_calls")
+    return Struct(
+        _CALL,
+        {
+            "ID": TracedStr(_text(row, "id", "a tool call"), Origin("message", message, "id")),
+            "Function": Struct(_CALL_FUNCTION, fields, call_origin),
+        },
+        call_origin,
+    )
+
+
+def _image(value: Any, origin: Origin) -> Slice:
+    try:
+        data = base64.b64decode(value, validate=True)
+    except (binascii.Error, TypeError, ValueError):
+        raise RequestError("an image must be a string in base64") from None
+    return Slice(_IMAGE, [TypedInt(byte, UINT8) for byte in data], origin)
+
+
+def message_value(row: Mapping[str, Any], index: int, role: str, content: str) -> Struct:
+    """One of the template's `.Messages`; `index` is its place in the request."""
+    origin = Origin("message", index, "")
+    calls = row.get("tool_calls")
+    images = row.get("images")
+    where = f"message {index + 1}"
+    fields = {
+        "Role": TracedStr(role, Origin("message", index, "role")),
+        "Content": TracedStr(content, Origin("message", index, "content")),
+        "Thinking": TracedStr(_text(row, "thinking", where), Origin("message", index, "thinking")),
+        "Images": Slice(
+            _IMAGES,
+            [_image(image, Origin("message", index, "images")) for image in _sequence(images, "images")],
+            Origin("message", index, "images"),
+            is_nil=images is None,
+        ),
+        "ToolCalls": Slice(
+            _CALLS,
+            [_call(call, index) for call in _sequence(calls, "tool_calls")],
+            Origin("message", index, "tool_calls"),
+            is_nil=not calls,
+        ),
+        "ToolName": TracedStr(_text(row, "tool_name", where), Origin("message", index, "tool_name")),
+        "ToolCallID": TracedStr(_text(row, "tool_call_id", where), Origin("message", index, "tool_call_id")),
+    }
+    return Struct(_MESSAGE, fields, origin, scope=index)
+
+
+class Collated:
+    """The request's messages as Ollama collates them: neighbours of one role become one, tool results stay apart."""
+
+    __slots__ = ("messages", "system", "system_index")
+
+    def __init__(self, request: Request) -> None:
+        self.messages: list[list[Any]] = []  # [row, index, role, content]
+        systems: list[str] = []
+        self.system_index = -1
+        for index, row in enumerate(request.messages):
+            where = f"message {index + 1}"
+            row = _mapping(row, where)
+            role = _text(row, "role", where).lower()
+            content = _text(row, "content", where)
+            if role == "system":
+                systems.append(content)
+                if self.system_index < 0:
+                    self.system_index = index
+            last = self.messages[-1] if self.messages else None
+            if last is not None and last[2] == role and role != "tool":
+                last[3] += "\n\n" + content
+            else:
+                self.messages.append([row, index, role, content])
+        self.system = "\n\n".join(systems)
+
+
+def _flags(request: Request) -> dict[str, Any]:
+    return {
+        "Think": bool(request.think),
+        "ThinkLevel": request.think_level,
+        "IsThinkSet": request.think is not None,
+    }
+
+
+def chat_data(request: Request) -> Map:
+    """The root of a template that uses `.Messages`."""
+    collated = Collated(request)
+    return Map(
+        MAP_OF_ANY,
+        {
+            "System": TracedStr(collated.system, Origin("system", collated.system_index, "content")),
+            "Messages": Slice(
+                _MESSAGES, [message_value(*message) for message in collated.messages], is_nil=not collated.messages
+            ),
+            "Tools": tools_value(request.tools),
+            "Response": "",
+            **_flags(request),
+        },
+    )
+
+
+def legacy_data(request: Request) -> list[Map]:
+    """The roots that a template without `.Messages` is executed over in turn, one a pair of prompt and response."""
+    collated = Collated(request)
+    roots: list[Map] = []
+    parts: dict[str, str] = {"System": "", "Prompt": "", "Response": ""}
+
+    def close() -> None:
+        roots.append(Map(MAP_OF_ANY, {**parts, **_flags(request)}))
+        parts.update(System="", Prompt="", Response="")
+
+    for _row, index, role, content in collated.messages:
+        if role == "system":
+            if parts["Prompt"] or parts["Response"]:
+                close()
+            parts["System"] = TracedStr(content, Origin("system", index, "content"))
+        elif role == "user":
+            if parts["Response"]:
+                close()
+            parts["Prompt"] = TracedStr(content, Origin("message", index, "content"))
+        elif role == "assistant":
+            parts["Response"] = TracedStr(content, Origin("message", index, "content"))
+    close()
+    return roots
