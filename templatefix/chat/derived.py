@@ -40,6 +40,7 @@ class Derived:
     tool_tag: str  # where the model's output is read as a tool call from
     think_open: str
     think_close: str
+    response_appended: bool  # Ollama adds `{{ .Response }}`, since the template has neither that nor `.Messages`
     round_trip: bool  # takes tools, prints calls and results
 
 
@@ -50,6 +51,9 @@ class UndefinedTemplate(Exception):
 def derive(tree: Tree) -> Derived:
     """Derive all; raises UndefinedTemplate."""
     names = _names(tree)
+    response_appended = not names & {"messages", "response"}
+    if response_appended:
+        names.add("response")
     think_open, think_close = _think_tags(tree.root)
     capabilities = ["completion"]
     capabilities += ["tools"] if "tools" in names else []
@@ -62,6 +66,7 @@ def derive(tree: Tree) -> Derived:
         tool_tag=_tool_tag(tree.root),
         think_open=think_open,
         think_close=think_close,
+        response_appended=response_appended,
         round_trip={"tools", "toolcalls"} <= names and any(mark in text for mark in _RESULT_MARKS),
     )
 

@@ -16,6 +16,7 @@ from templatefix.gotemplate.errors import ExecError, ParseError
 from templatefix.gotemplate.executor import Executor, Limits, RawPiece
 from templatefix.gotemplate.functions import BUILTINS, Function
 from templatefix.gotemplate.gojson import MarshalError, marshal
+from templatefix.gotemplate.nodes import ListNode
 from templatefix.gotemplate.parser import Tree, parse
 from templatefix.gotemplate.source import Source
 from templatefix.gotemplate.values import Composite, TracedStr
@@ -89,12 +90,15 @@ class GoChatTemplate:
 
     @cached_property
     def _executor(self) -> Executor:
-        tree = self.tree if {"messages", "response"} & set(self.derived.vars) else with_response(self.tree)
-        return Executor(tree, self._functions)
+        return Executor(self.tree, self._functions, root=self._root)
 
     @cached_property
     def _last_executor(self) -> Executor:
-        return Executor(cut_at_response(self._executor.tree))
+        return Executor(self.tree, root=cut_at_response(self._root, self.tree.depth), templates={})
+
+    @property
+    def _root(self) -> ListNode:
+        return with_response(self.tree.root) if self.derived.response_appended else self.tree.root
 
     def raw_pieces(self, request: Request) -> list[RawPiece]:
         """The executor's own pieces of a request; raises RenderError with stage `exec`."""

@@ -17,32 +17,30 @@ from templatefix.gotemplate.nodes import (
     RangeNode,
     WithNode,
 )
-from templatefix.gotemplate.parser import Tree
 from templatefix.gotemplate.source import Span
 
 
-def with_response(tree: Tree) -> Tree:
-    """The tree with `{{ .Response }}` at its end, as Ollama adds it to templates with neither messages nor response."""
-    end = len(tree.source.data)
+def with_response(root: ListNode) -> ListNode:
+    """The list with `{{ .Response }}` at its end, as Ollama adds it to templates with neither messages nor response."""
+    end = root.span.end
     span = Span(end, end)
     field = FieldNode(span, 0, ("Response",))
     action = ActionNode(span, 0, PipeNode(span, 0, (), False, (CommandNode(span, 0, (field,)),)))
-    return dataclasses.replace(tree, root=dataclasses.replace(tree.root, nodes=(*tree.root.nodes, action)))
+    return dataclasses.replace(root, nodes=(*root.nodes, action))
 
 
 class CutFailed(Exception):
     """A template that Ollama cannot cut: `.Response` stands in an arm that has an else arm behind it."""
 
 
-def cut_at_response(tree: Tree) -> Tree:
-    """The tree for the last exchange: everything after the first `.Response` is left out.
+def cut_at_response(root: ListNode, depth: int) -> ListNode:
+    """The list for the last exchange: everything after the first `.Response` is left out.
 
     Ollama makes a template of its own of it, which knows neither the other definitions nor functions beyond Go's.
-    Raises CutFailed.
+    `depth` is how deep the list nests. Raises CutFailed.
     """
     cutter = _Cutter()
-    root = run_deep(tree.depth, lambda: cutter.visit_list(tree.root))
-    return dataclasses.replace(tree, root=root, templates={})
+    return run_deep(depth, lambda: cutter.visit_list(root))
 
 
 class _Cutter:

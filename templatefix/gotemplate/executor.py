@@ -128,22 +128,31 @@ def _nothing(state: State, dot: Any) -> None:
 class Executor:
     """A tree compiled for execution.
 
-    `functions` are the functions that the tree was parsed with, Go's built-in ones apart.
+    `functions` are the functions that the tree was parsed with, Go's built-in ones apart. `root` and `templates`
+    stand in for the tree's own where a caller has changed them.
     """
 
-    def __init__(self, tree: Tree, functions: Mapping[str, Function] | None = None) -> None:
+    def __init__(
+        self,
+        tree: Tree,
+        functions: Mapping[str, Function] | None = None,
+        *,
+        root: ListNode | None = None,
+        templates: Mapping[str, ListNode] | None = None,
+    ) -> None:
         self.tree = tree
         self.functions: dict[str, Function] = {**BUILTINS, **(functions or {})}
         self.custom = frozenset(functions or ())
-        self.bodies: dict[str, _Body] = {name: _Body() for name in tree.templates}
-        self.main = _Body()
-        run_deep(tree.depth, self._compile)
+        own = tree.source.name
+        named = dict(tree.templates if templates is None else templates)
+        named[own] = root or named.get(own, tree.root)
+        self.bodies: dict[str, _Body] = {name: _Body() for name in named}
+        self.main = self.bodies[own]
+        run_deep(tree.depth, lambda: self._compile(named))
 
-    def _compile(self) -> None:
-        _Compiler(self, "").fill(self.main, self.tree.root)
-        for name, root in self.tree.templates.items():
-            if name:
-                _Compiler(self, name).fill(self.bodies[name], root)
+    def _compile(self, named: Mapping[str, ListNode]) -> None:
+        for name, root in named.items():
+            _Compiler(self, name).fill(self.bodies[name], root)
 
     def execute(self, data: Any, limits: Limits | None = None) -> list[RawPiece]:
         """Execute with `data` as dot and `$`; raises ExecError.
@@ -381,7 +390,7 @@ class _Compiler:
         evaluate = self.pipe(pipe) if pipe is not None else None
         if pipe is not None:
             del self.scopes[len(self.scopes) - len(pipe.decl) :]
-        body = self.executor.bodies.get(name) if name else self.executor.main
+        body = self.executor.bodies.get(name)
 
         def run_template(state: State, dot: Any) -> None:
             if body is None:
