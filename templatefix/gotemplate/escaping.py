@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from templatefix.gotemplate.strconv import is_print
+from templatefix.gotemplate.printable import is_print
+from templatefix.gotemplate.strconv import runes
 from templatefix.gotemplate.values import to_bytes
 
 _HTML: Final = str.maketrans({"\0": "\ufffd", '"': "&#34;", "'": "&#39;", "&": "&amp;", "<": "&lt;", ">": "&gt;"})
@@ -35,7 +36,7 @@ def escape_html(text: str) -> str:
 
 def escape_js(text: str) -> str:
     """JSEscapeString: text that can stand in a JavaScript string literal."""
-    return _JS_SPECIAL.sub(_escape_js_char, text)
+    return _JS_SPECIAL.sub(_escape_js_char, runes(text))
 
 
 def _escape_js_char(match: re.Match[str]) -> str:

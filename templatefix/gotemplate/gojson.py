@@ -7,8 +7,8 @@ import json
 import math
 from typing import Any, Final
 
-from templatefix.gotemplate.strconv import format_float, has_surrogates, runes
-from templatefix.gotemplate.values import INVALID, Map, Nil, Opaque, Slice, Struct, to_bytes, type_of
+from templatefix.gotemplate.strconv import format_float, has_surrogates, valid_utf8
+from templatefix.gotemplate.values import INVALID, GoType, Map, Nil, Opaque, Slice, Struct, to_bytes, type_of
 
 # The C implementation; it escapes the quote, the backslash and control characters just as Go does.
 _quote: Final = json.encoder.encode_basestring
@@ -40,11 +40,11 @@ def _escaped(text: str) -> str:
             text = text.replace(char, escape)
     if text.isascii():
         return text
+    if has_surrogates(text):
+        text = valid_utf8(text)
     for char, escape in _LINE_ENDS:
         if char in text:
             text = text.replace(char, escape)
-    if has_surrogates(text):
-        text = "".join([r"\ufffd" if "\ud800" <= char <= "\udfff" else char for char in runes(text)])
     return text
 
 
@@ -90,7 +90,7 @@ def _write_struct(value: Struct, parts: list[str]) -> None:
     separator = "{"
     for field in type.fields:
         item = value.fields[field.name]
-        if field.omitempty and _is_empty(item):
+        if field.omitempty and _is_empty(item, field.type):
             continue
         parts.append(f'{separator}"{field.json_name}":')
         _write(item, parts)
@@ -98,14 +98,20 @@ def _write_struct(value: Struct, parts: list[str]) -> None:
     parts.append("}" if separator == "," else "{}")
 
 
-def _is_empty(value: Any) -> bool:
+def _is_empty(value: Any, type: GoType) -> bool:
     """What omitempty leaves out: false, 0, nil, and strings, slices and maps of no length; never a struct."""
+    if value is None or value is INVALID:
+        return True
+    # An interface is empty only if it is nil, whatever it holds.
+    if type.kind == "interface" or isinstance(value, Struct):
+        return False
+    if isinstance(value, Nil):
+        return True
     if isinstance(value, Slice):
         return value.stop <= value.start
     if isinstance(value, Map):
-        # A pointer to an ordered map is empty only if it is nil.
-        return value.is_nil if value.type.kind == "ptr" else not value.fields
-    return not isinstance(value, Struct) and (not value or value is INVALID or isinstance(value, Nil))
+        return value.is_nil if type.kind == "ptr" else not value.fields
+    return not value
 
 
 def _write_slice(value: Slice, parts: list[str]) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 import re
-import unicodedata
 from typing import Final
 
+from templatefix.gotemplate.printable import is_print
 from templatefix.gotemplate.values import from_bytes, to_bytes
 
 MAX_RUNE: Final = 0x10FFFF
@@ -24,7 +24,6 @@ _SIMPLE_ESCAPES: Final = {
     "\t": r"\t",
     "\v": r"\v",
 }
-_PRINTABLE_GROUPS: Final = "LMNPS"
 
 
 def has_surrogates(text: str) -> bool:
@@ -37,11 +36,9 @@ def runes(text: str) -> str:
     return from_bytes(to_bytes(text)) if has_surrogates(text) else text
 
 
-def is_print(char: str) -> bool:
-    """Go's IsPrint: letters, marks, numbers, punctuation, symbols and the ASCII space."""
-    if char.isascii():
-        return " " <= char <= "~"
-    return unicodedata.category(char)[0] in _PRINTABLE_GROUPS
+def valid_utf8(text: str) -> str:
+    """The text with U+FFFD for each byte that is not UTF-8."""
+    return _SURROGATE.sub(REPLACEMENT, runes(text))
 
 
 def quote(text: str, ascii_only: bool = False) -> str:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
+from templatefix.gotemplate.printable import is_print
 from templatefix.gotemplate.strconv import (
     MAX_RUNE,
     REPLACEMENT,
     can_backquote,
     format_float,
-    is_print,
     quote,
     quote_rune,
     runes,
@@ -77,12 +77,11 @@ def format_string(text: str, verb: str, spec: Directive) -> str | None:
 
 def _format_hex(data: bytes, verb: str, spec: Directive) -> str:
     prefix = "0" + verb if spec.sharp else ""
-    digits = data[: spec.precision].hex(" " if spec.space else "") if data else ""
-    if not digits:
+    data = data[: spec.precision]
+    if not data:
         return _filling(spec.width or 0, spec)
-    if verb == "X":
-        digits = digits.upper()
-    return pad(prefix + digits.replace(" ", " " + prefix), spec)
+    digits = data.hex(" ").replace(" ", " " + prefix) if spec.space else data.hex()
+    return pad(prefix + (digits.upper() if verb == "X" else digits), spec)
 
 
 def format_integer(value: int, signed: bool, verb: str, spec: Directive) -> str | None:
