@@ -1,0 +1,231 @@
+"""A client of Ollama's API: the `ollama` package where it serves, plain requests where it lacks a field."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from templatefix.chat.request import Request
+from templatefix.servers.errors import (
+    BadAnswer,
+    ModelNotFound,
+    ServerError,
+    ServerRefused,
+    ServerTimeout,
+    ServerUnreachable,
+    StreamCut,
+)
+from templatefix.servers.host import base_url, is_local
+from templatefix.servers.shown import Shown, TagInfo
+
+if TYPE_CHECKING:
+    import ollama
+    import requests
+
+RENDERS_SINCE = (0, 11, 5)  # the first version that shows its render instead of generating
+_NUMBERS = re.compile(r"v?(\d+)\.(\d+)\.(\d+)")
+
+
+class OllamaClient:
+    """One server; every method raises ServerError, with one sentence, for whatever goes wrong."""
+
+    def __init__(
+        self, host: str | None = None, *, connect: float = 10.0, quick: float = 60.0, slow: float = 600.0
+    ) -> None:
+        """Use `host`, else OLLAMA_HOST; times are seconds of silence: to connect, for facts, for work on a model."""
+        try:
+            self.url = base_url(os.environ.get("OLLAMA_HOST", "") if host is None else host)
+        except ValueError as error:
+            raise ServerUnreachable(str(error)) from error
+        self._connect = connect
+        self._quick = quick
+        self._slow = slow
+        self._version: str | None = None
+        self._session: requests.Session | None = None
+        self._package: ollama.Client | None = None
+
+    def version(self) -> str:
+        """The server's version as it says it (`0.0.0` for a build without one)."""
+        if self._version is None:
+            answer = self._ask("GET", "/api/version")
+            if not isinstance(answer.get("version"), str):
+                raise self._stranger("it names no version")
+            self._version = answer["version"]
+        return self._version
+
+    def at_least(self, version: tuple[int, int, int]) -> bool:
+        """Whether the server is of a version or newer; a build without a version counts as new."""
+        found = _NUMBERS.match(self.version())
+        numbers = tuple(int(number) for number in found.groups()) if found else (0, 0, 0)
+        return numbers == (0, 0, 0) or numbers >= version
+
+    def show(self, model: str, *, verbose: bool = False) -> Shown:
+        """A model's template and facts; `verbose` adds the tokenizer's arrays to `model_info`. Reads no weights."""
+        answer = self._ask("POST", "/api/show", {"model": model, **({"verbose": True} if verbose else {})}, model)
+        try:
+            return Shown.from_json(model, answer)
+        except (TypeError, ValueError, AttributeError) as error:
+            raise self._stranger(f"its answer about {model} cannot be read") from error
+
+    def tags(self) -> dict[str, TagInfo]:
+        """Every model of the server, by name."""
+        with self._errors("list its models"):
+            rows = self._client(self._quick).list().models
+            return {info.name: info for row in rows if (info := _tag(row)) is not None}
+
+    def create(
+        self, model: str, base: str, template: str, progress: Callable[[str], None] | None = None
+    ) -> tuple[str, ...]:
+        """Make a tag of a model that is there with another template; the status lines of the server.
+
+        Ask `show` for the base first: the server would pull one that is not there. An existing tag is overwritten.
+        """
+        lines: list[str] = []
+        with self._errors(f"create {model}", model):
+            for part in self._client(self._slow).create(model=model, from_=base, template=template, stream=True):
+                lines.append(part.status or "")
+                if progress is not None:
+                    progress(lines[-1])
+        if not lines or lines[-1] != "success":
+            raise StreamCut(f"{self.url} stopped before it had created {model}")
+        return tuple(lines)
+
+    def copy(self, source: str, destination: str) -> None:
+        """Give a model a second name, over an existing one too."""
+        with self._errors(f"copy {source}", source):
+            self._client(self._quick).copy(source, destination)
+
+    def delete(self, model: str) -> None:
+        """Take a tag away; layers that no other tag uses go with it."""
+        with self._errors(f"delete {model}", model):
+            self._client(self._quick).delete(model)
+
+    def can_render(self) -> bool:
+        """Whether the server shows its own render; an older one would generate instead."""
+        return self.at_least(RENDERS_SINCE)
+
+    def render(self, model: str, request: Request) -> str:
+        """The prompt that the server makes of a request, uncut; loads the model, generates nothing.
+
+        Ask `can_render` first. Raises ServerRefused with the server's sentence where it cannot render.
+        """
+        think = request.think_level or request.think
+        body: dict[str, Any] = {
+            "model": model,
+            "stream": False,
+            "_debug_render_only": True,
+            "truncate": False,
+            "messages": list(request.messages),
+            **({"tools": list(request.tools)} if request.tools else {}),
+            **({"think": think} if think is not None else {}),
+        }
+        answer = self._ask("POST", "/api/chat", body, model, self._slow)
+        info = answer.get("_debug_info")
+        text = info.get("rendered_template", "") if isinstance(info, dict) else None
+        if not isinstance(text, str):
+            raise BadAnswer(f"{self.url} did not show its render of {model}; that needs Ollama 0.11.5 or newer")
+        return text
+
+    def unload(self, model: str) -> None:
+        """Take a model out of memory; the next request starts a fresh engine."""
+        self._ask("POST", "/api/chat", {"model": model, "messages": [], "keep_alive": 0}, model)
+
+    def close(self) -> None:
+        """Close the connections."""
+        if self._session is not None:
+            self._session.close()
+
+    def _headers(self) -> dict[str, str]:
+        key = os.environ.get("OLLAMA_API_KEY")
+        return {"Authorization": f"Bearer {key}"} if key else {}
+
+    def _client(self, silence: float) -> ollama.Client:
+        import httpx
+        import ollama
+
+        timeout = httpx.Timeout(silence, connect=self._connect)
+        return ollama.Client(host=self.url, timeout=timeout, trust_env=not is_local(self.url))
+
+    def _ask(
+        self, method: str, path: str, body: Mapping[str, Any] | None = None, model: str = "", silence: float = 0.0
+    ) -> dict[str, Any]:
+        import requests
+
+        if self._session is None:
+            self._session = requests.Session()
+            self._session.trust_env = not is_local(self.url)
+            self._session.headers.update(self._headers())
+        with self._errors(f"answer {method} {path}", model):
+            answer = self._session.request(
+                method, self.url + path, json=body, timeout=(self._connect, silence or self._quick)
+            )
+        return self._read(answer, model)
+
+    def _read(self, answer: requests.Response, model: str) -> dict[str, Any]:
+        try:
+            value = json.loads(answer.content)
+        except ValueError as error:
+            raise self._stranger(f"it answered {answer.status_code} with no JSON") from error
+        if not isinstance(value, dict):
+            raise self._stranger(f"it answered {answer.status_code} with no JSON object")
+        if answer.status_code != 200 or "error" in value:
+            raise self._refusal(str(value.get("error") or f"status {answer.status_code}"), answer.status_code, model)
+        return value
+
+    def _stranger(self, what: str) -> BadAnswer:
+        return BadAnswer(f"{self.url} does not answer as an Ollama server does: {what}")
+
+    def _refusal(self, message: str, status: int, model: str) -> ServerError:
+        message = " ".join(message.split())
+        if status == 404 and model and "not found" in message:
+            return ModelNotFound(f"there is no model {model} on {self.url}")
+        return ServerRefused(f"{self.url} says: {message}", message, status)
+
+    @contextmanager
+    def _errors(self, doing: str, model: str = "") -> Iterator[None]:
+        """Turn what the two HTTP libraries raise into errors of ours."""
+        import httpx
+        import ollama
+        import requests
+
+        try:
+            yield
+        except ollama.ResponseError as error:
+            raise self._refusal(_message(error.error), error.status_code, model) from error
+        except (requests.Timeout, httpx.TimeoutException) as error:
+            raise ServerTimeout(f"{self.url} took too long to {doing}") from error
+        except (requests.exceptions.InvalidURL, httpx.InvalidURL, httpx.UnsupportedProtocol) as error:
+            raise ServerUnreachable(f"{self.url} is not an address that can be reached") from error
+        except (requests.exceptions.ChunkedEncodingError, httpx.RemoteProtocolError, httpx.ReadError) as error:
+            raise StreamCut(f"the connection to {self.url} broke off before it could {doing}") from error
+        except (requests.RequestException, httpx.TransportError, ConnectionError) as error:
+            raise self._unreached(error, doing) from error
+        except (ValueError, TypeError, AttributeError) as error:
+            raise BadAnswer(f"{self.url} sent what cannot be read instead of saying how it went to {doing}") from error
+
+    def _unreached(self, error: Exception, doing: str) -> ServerError:
+        text = repr(error)
+        if "RemoteDisconnected" in text or "Connection aborted" in text:
+            return StreamCut(f"the connection to {self.url} broke off before it could {doing}")
+        if "SSL" in text or "certificate" in text.lower():
+            return ServerUnreachable(f"no secure connection to {self.url} could be made")
+        return ServerUnreachable(f"no Ollama server answers at {self.url}")
+
+
+def _tag(row: ollama.ListResponse.Model) -> TagInfo | None:
+    if row.model is None or row.digest is None or row.size is None:
+        return None
+    return TagInfo(row.model, row.digest, int(row.size))
+
+
+def _message(text: str) -> str:
+    # The package hands the body of an error answer on as it came, whole or already unpacked.
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return text
+    return str(value.get("error") or text) if isinstance(value, dict) else text

@@ -1,0 +1,125 @@
+"""What `/api/show` and `/api/tags` tell about a model."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from templatefix.chat.go import GoChatTemplate
+from templatefix.chat.rendering import RenderError
+
+_JINJA = re.compile(r"\{%|\{#")
+_BLOB = re.compile(r"^FROM (.+[/\\])blobs[/\\]sha256-[0-9a-f]{64}\s*$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class TagInfo:
+    """A row of `/api/tags`: the digest is the manifest's, the size that of config and layers together, in bytes."""
+
+    name: str
+    digest: str
+    size: int
+
+
+@dataclass(frozen=True)
+class Shown:
+    """An answer of `/api/show`; what the server left out is empty."""
+
+    name: str
+    template: str
+    modelfile: str = ""
+    parameters: str = ""
+    system: str = ""
+    license: str = ""
+    messages: tuple[Mapping[str, Any], ...] = ()
+    capabilities: tuple[str, ...] = ()
+    details: Mapping[str, Any] = field(default_factory=dict)
+    model_info: Mapping[str, Any] = field(default_factory=dict)
+    remote_host: str = ""
+
+    @classmethod
+    def from_json(cls, name: str, answer: Mapping[str, Any]) -> Shown:
+        """Read an answer; raises TypeError or ValueError where a field is not of its kind."""
+        texts = {key: answer.get(key) or "" for key in ("template", "modelfile", "parameters", "system", "remote_host")}
+        licence = answer.get("license") or ""
+        texts["license"] = "\n".join(licence) if isinstance(licence, list) else licence
+        if not all(isinstance(text, str) for text in texts.values()):
+            raise TypeError("a text field is no text")
+        return cls(
+            name=name,
+            messages=tuple(dict(message) for message in answer.get("messages") or ()),
+            capabilities=tuple(answer.get("capabilities") or ()),
+            details=dict(answer.get("details") or {}),
+            model_info=dict(answer.get("model_info") or {}),
+            **texts,
+        )
+
+    @property
+    def parent(self) -> str:
+        """The model that the tag was made from, where the server says so."""
+        return str(self.details.get("parent_model") or "")
+
+    @property
+    def family(self) -> str:
+        """The model's family, as the config of the model has it."""
+        return str(self.details.get("family") or "")
+
+    @property
+    def thinks(self) -> bool:
+        """Whether the server turns thinking on by default."""
+        return "thinking" in self.capabilities
+
+    @cached_property
+    def _lines(self) -> str:
+        # The Modelfile's instructions without the texts, whose lines could be taken for instructions.
+        text = self.modelfile
+        messages = [str(message.get("content") or "") for message in self.messages]
+        for part in (self.template, self.system, self.license, *messages):
+            if part:
+                text = text.replace(part, "")
+        return text
+
+    def instruction(self, word: str) -> str:
+        """The value of an instruction such as RENDERER in the Modelfile's text, or nothing."""
+        found = re.search(rf"^{word} +(\S+)\s*$", self._lines, re.MULTILINE)
+        return found[1].strip('"') if found else ""
+
+    @property
+    def store(self) -> Path | None:
+        """The folder of the server's store, as the path of the weights in the Modelfile's text gives it."""
+        found = _BLOB.search(self._lines)
+        return Path(found[1]) if found else None
+
+    def not_in_force(self) -> str | None:
+        """Why the Go template of this model is not what its prompts are made with, as far as `show` tells; or None."""
+        if self.remote_host:
+            return f"{self.name} runs on {self.remote_host}, with that server's own template"
+        renderer = self.instruction("RENDERER")
+        if renderer:
+            return (
+                f"{self.name} has RENDERER {renderer}: the server builds its prompts itself, "
+                "and a TEMPLATE would be ignored"
+            )
+        if self.family in ("gptoss", "gpt-oss") and "<|start|>" in self.template and "<|end|>" in self.template:
+            return f"{self.name} is of the gpt-oss family: the server reads and writes the harmony format itself"
+        if is_jinja(self.template):
+            return (
+                f"the template in force for {self.name} is the Jinja text of its GGUF file, "
+                "which a TEMPLATE may not replace"
+            )
+        return None
+
+
+def is_jinja(text: str) -> bool:
+    """Whether a template is Jinja: it has Jinja's blocks or comments, and Go cannot read it or finds no action."""
+    if not _JINJA.search(text):
+        return False
+    try:
+        GoChatTemplate(text)
+    except RenderError:
+        return True
+    return "{{" not in text

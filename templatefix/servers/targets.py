@@ -1,0 +1,163 @@
+"""What a TARGET on the command line is, its template, and how a new template is written the same way."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, Literal
+
+from templatefix.gotemplate.source import Position, Source
+from templatefix.servers.errors import ServerError
+from templatefix.servers.modelfile import Modelfile, ModelfileError, looks_like_modelfile
+from templatefix.servers.names import ModelName
+from templatefix.servers.ollama import OllamaClient
+from templatefix.servers.shown import Shown
+
+Kind = Literal["go", "modelfile", "model"]
+KINDS = ("model", "go", "jinja", "modelfile", "gguf")  # what `--as` takes
+LIMIT = 16 * 1024 * 1024  # bytes; no chat template comes near it
+
+_JINJA = (".jinja", ".jinja2", ".j2")
+_FILES = (*_JINJA, ".gguf", ".tmpl", ".gotmpl", ".gohtml", ".txt", ".json", ".modelfile", ".template")
+
+
+class TargetError(Exception):
+    """A target whose template cannot be had; the string is one sentence that names it."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """A template with the place it came from."""
+
+    name: str  # as the user gave it
+    kind: Kind
+    source: Source  # the template alone
+    path: Path | None = None
+    modelfile: Modelfile | None = None
+    shown: Shown | None = None
+
+    def written(self, template: str) -> bytes:
+        """The bytes of a file with another template: a template, or a Modelfile where one came in.
+
+        Raises TargetError where a Modelfile cannot hold it.
+        """
+        if self.modelfile is None:
+            return template.encode("utf-8", "surrogateescape")
+        try:
+            return self.modelfile.with_template(template).data
+        except ModelfileError as error:
+            raise TargetError(str(error)) from error
+
+    def position(self, offset: int) -> Position:
+        """The place of a byte of the template in its file (of a model: in the template)."""
+        if self.modelfile is None:
+            return self.source.position(offset)
+        return self.modelfile.position_of(offset)
+
+    def not_in_force(self) -> str | None:
+        """Why prompts are not made with this template, as far as its source tells; or None."""
+        if self.shown is not None:
+            return self.shown.not_in_force()
+        renderer = self.modelfile.find("renderer") if self.modelfile is not None else None
+        if renderer is not None and renderer.value:
+            return f"{self.name} has RENDERER {renderer.value}: the server would ignore its TEMPLATE"
+        return None
+
+
+def resolve(
+    target: str,
+    kind: str | None = None,
+    *,
+    client: Callable[[], OllamaClient] = OllamaClient,
+    stdin: BinaryIO | None = None,
+) -> Target:
+    """Find and read a target; `kind` is the value of `--as`, or None to go by what is there.
+
+    A path wins over a model's name. Raises TargetError, or ServerError from a model's server.
+    """
+    if kind is not None and kind not in KINDS:
+        raise TargetError(f"--as takes one of {', '.join(KINDS)}, not {kind}")
+    if target == "-" and kind != "model":
+        return _of_bytes("standard input", _limited(stdin or sys.stdin.buffer, "standard input"), kind or "go", None)
+    if target.startswith("registry:") and kind is None and not os.path.lexists(target):
+        raise TargetError(f"{target}: templates cannot be read from a registry yet")
+    if kind == "model" or (kind is None and not os.path.lexists(target) and not _is_path(target)):
+        return _of_model(target, client)
+    return _of_file(target, kind)
+
+
+def _is_path(target: str) -> bool:
+    name = target.lower()
+    return target.startswith(("/", "./", "../", "~", "\\")) or name.endswith(_FILES) or name == "modelfile"
+
+
+def _of_model(target: str, client: Callable[[], OllamaClient]) -> Target:
+    try:
+        ModelName.parse(target)
+    except ValueError as error:
+        raise TargetError(f"{error}, and there is no such file") from error
+    try:
+        shown = client().show(target)
+    except ServerError as error:
+        raise type(error)(f"{target}: {error}, and there is no such file", *error.args[1:]) from error
+    if not shown.template:
+        raise TargetError(f"{target}: the server shows no template for it")
+    return Target(target, "model", Source(shown.template, target), shown=shown)
+
+
+def _of_file(target: str, kind: str | None) -> Target:
+    path = Path(target).expanduser()
+    try:
+        if path.is_dir():
+            raise TargetError(f"{target} is a folder, not a template")
+        with path.open("rb") as file:
+            data = _limited(file, target)
+    except FileNotFoundError:
+        raise TargetError(f"there is no file {target}") from None
+    except OSError as error:
+        raise TargetError(f"{target} cannot be read: {error.strerror or error}") from error
+    return _of_bytes(target, data, kind, path)
+
+
+def _limited(file: BinaryIO, name: str) -> bytes:
+    data = file.read(LIMIT + 1)
+    if len(data) > LIMIT and not data.startswith(b"GGUF"):
+        raise TargetError(f"{name} has more than {LIMIT // 1024 // 1024} MB, which is no chat template")
+    return data
+
+
+def _of_bytes(name: str, data: bytes, kind: str | None, path: Path | None) -> Target:
+    if kind == "gguf" or data.startswith(b"GGUF"):
+        raise TargetError(f"{name}: templates cannot be read from a GGUF file yet")
+    if kind == "jinja" or (kind is None and name.lower().endswith(_JINJA)):
+        raise TargetError(f"{name} is a Jinja template; only Go templates can be read yet")
+    if not data.strip():
+        raise TargetError(f"{name} is empty")
+    wide = data.startswith((b"\xff\xfe", b"\xfe\xff"))
+    if b"\0" in data and not wide:
+        raise TargetError(f"{name} is not text: it has NUL bytes")
+    if kind == "modelfile" or (kind is None and _is_modelfile(name, data, wide)):
+        return _of_modelfile(name, data, path)
+    if wide:
+        raise TargetError(f"{name} is UTF-16 text; a Go template is UTF-8")
+    return Target(name, "go", Source.from_bytes(data, name), path)
+
+
+def _is_modelfile(name: str, data: bytes, wide: bool) -> bool:
+    return looks_like_modelfile(name, data.decode("utf-16" if wide else "utf-8-sig", "replace"))
+
+
+def _of_modelfile(name: str, data: bytes, path: Path | None) -> Target:
+    try:
+        modelfile = Modelfile.from_bytes(data, name)
+    except ModelfileError as error:
+        raise TargetError(str(error)) from error
+    template = modelfile.template
+    if template is None:
+        base = modelfile.find("from")
+        whose = f"that of its FROM {base.value}" if base is not None else "its model's"
+        raise TargetError(f"{name} has no TEMPLATE; its template is {whose}")
+    return Target(name, "modelfile", Source(template.value, name), path, modelfile)
