@@ -1,4 +1,4 @@
-"""Test data for the executor: the typed JSON of tests/go/value.go as our Go values, and what the executor makes of it."""
+"""Test data for the executor: the typed JSON of tests/go/value.go, and what the executor makes of it."""
 
 from __future__ import annotations
 
