@@ -16,7 +16,9 @@ class Step:
     rendering: Rendering
     prompt_bytes: int
     kept_bytes: int  # how much of the step before opens this one; 0 for the first
-    needed_bytes: int  # what this step must keep: the end of the last message's pieces in the step before; 0 for the first
+    needed_bytes: (
+        int  # what this step must keep: the end of the last message's pieces in the step before; 0 for the first
+    )
     tools: int  # complete passes over the tool definitions
 
 
