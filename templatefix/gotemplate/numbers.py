@@ -72,7 +72,9 @@ def parse_complex(text: str) -> Number:
     assert real is not None  # the pattern matches the empty string
     imaginary = _FLOAT_TOKEN.match(text, real.end() + 1)
     signed = text[real.end() : real.end() + 1] in ("+", "-")
-    if not signed or imaginary is None or text[imaginary.end() : imaginary.end() + 1] != "i":
+    # Without digits, Go's scanner takes the i for the beginning of "inf" and misses it afterwards.
+    bare = text[real.end() + 1 : real.end() + 2] == "i"
+    if not signed or bare or imaginary is None or text[imaginary.end() : imaginary.end() + 1] != "i":
         raise NumberError("syntax error scanning complex number")
     parts = []
     for part in (real[0], text[real.end() : imaginary.end()]):
