@@ -1,0 +1,46 @@
+"""What the laboratory asks of an engine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from typing import Literal, Protocol
+
+from templatefix.servers.timings import Timings
+
+Source = Literal["engine", "field", "log", "estimate"]
+
+
+class Session(Protocol):
+    """One slot of a running engine, whose cache holds the prompt before and nothing else."""
+
+    def evaluate(self, prompt: str, *, n_predict: int = 1, cold: bool = False) -> Timings:
+        """Read a prompt into the cache, `cold` without use of what is there."""
+        ...
+
+    def token_ends(self, prompt: str) -> Sequence[int]:
+        """Where each token of a prompt ends, in bytes of its UTF-8; tokens that the engine puts in front end at 0."""
+        ...
+
+
+class Engine(Protocol):
+    """A source of sessions that share nothing."""
+
+    @property
+    def name(self) -> str:
+        """As in `--engine`."""
+        ...
+
+    @property
+    def source(self) -> Source:
+        """Where the cache figures come from."""
+        ...
+
+    @property
+    def tokenizer(self) -> str:
+        """Where the vocabulary comes from, for people."""
+        ...
+
+    def session(self, prompt_bytes: int) -> AbstractContextManager[Session]:
+        """Begin a session that remembers nothing, with room for prompts of this size."""
+        ...

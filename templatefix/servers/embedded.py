@@ -1,0 +1,177 @@
+"""llama.cpp's server in this process, on a stand-in model: one slot, exact cache figures, nothing to install beside.
+
+A prompt goes in as text. The engine reads its special tokens as such and puts the vocabulary's own first token
+(begin of text) in front where the vocabulary wants one; that is the same for every prompt, so for both arms of an A/B.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import os
+import secrets
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from itertools import accumulate
+from typing import Any, Literal
+
+from templatefix.servers.standin import CONTEXT, Standin
+from templatefix.servers.timings import Timings
+
+MISSING = 'The embedded engine is not installed: pip install "templatefix[engine]".'
+_SPARE = 256  # tokens of context beside the prompt
+_TIMEOUT = 120.0  # seconds for a call over loopback
+
+
+class EngineError(RuntimeError):
+    """An engine that is missing, does not start or refuses a prompt; the message is one sentence."""
+
+
+class EmbeddedEngine:
+    """Cold sessions on one stand-in model."""
+
+    name: Literal["embedded"] = "embedded"
+    source: Literal["engine"] = "engine"
+
+    def __init__(self, standin: Standin) -> None:
+        """Nothing is loaded before a session begins."""
+        self._standin = standin
+        self.tokenizer = standin.tokenizer
+
+    @contextmanager
+    def session(self, prompt_bytes: int) -> Iterator[EmbeddedSession]:
+        """Start an engine that has seen nothing, with room for prompts of this size; it ends with the context.
+
+        Raises EngineError where the engine is not installed or does not start.
+        """
+        # A token is a byte at least, so this is always enough; at this width a wide context costs next to nothing.
+        session = EmbeddedSession(self._standin, min(prompt_bytes + _SPARE, CONTEXT))
+        try:
+            yield session
+        finally:
+            session.close()
+
+
+class EmbeddedSession:
+    """One engine with one slot; a prompt is compared with the one before it alone."""
+
+    def __init__(self, standin: Standin, context: int) -> None:
+        """Start it with room for `context` tokens; raises EngineError."""
+        self._key = secrets.token_hex(16)
+        self._server = _start(standin, context, self._key)
+        self._address: str = self._server.listening_address.removeprefix("http://")
+        self._lead = len(self._tokenize("a", True)) - len(self._tokenize("a", False))
+
+    def evaluate(self, prompt: str, *, n_predict: int = 1, cold: bool = False) -> Timings:
+        """Read a prompt into the cache, `cold` without use of what is there; raises EngineError if it is refused."""
+        answer = self._server.handle_completions(
+            {
+                "prompt": _sendable(prompt),
+                "n_predict": n_predict,
+                "cache_prompt": not cold,
+                "temperature": 0.0,
+                "seed": 1,
+            }
+        )
+        timings = answer.get("timings")
+        if not isinstance(timings, Mapping):
+            raise EngineError(f"The embedded engine refused a prompt: {_reason(answer)}.")
+        return Timings(timings["cache_n"], timings["prompt_n"], timings["prompt_ms"])
+
+    def token_ends(self, prompt: str) -> list[int]:
+        """Where each token of a prompt ends, in bytes of its UTF-8; tokens that the engine puts in front end at 0."""
+        pieces = [_size(token["piece"]) for token in self._tokenize(_sendable(prompt), True)]
+        size = len(_sendable(prompt).encode())
+        ends = list(accumulate(pieces[self._lead :]))
+        total = ends[-1] if ends else 0
+        if total == size + 1:  # vocabularies of SentencePiece's kind put a blank in front
+            ends = [end - 1 for end in ends]
+        elif total != size:  # a normalising vocabulary: its pieces are not the text, places are near enough
+            ends = [end * size // max(total, 1) for end in ends]
+        return [0] * min(self._lead, len(pieces)) + ends
+
+    def close(self) -> None:
+        """End the engine and free its memory."""
+        self._server = None
+
+    def _tokenize(self, text: str, add_special: bool) -> list[dict[str, Any]]:
+        wish = {"content": text, "add_special": add_special, "parse_special": True, "with_pieces": True}
+        headers = {"Content-Type": "application/json", "Authorization": f"Bearer {self._key}"}
+        connection = http.client.HTTPConnection(self._address, timeout=_TIMEOUT)
+        try:
+            connection.request("POST", "/tokenize", json.dumps(wish), headers)
+            answer = json.loads(connection.getresponse().read())
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            raise EngineError(f"The embedded engine did not answer: {error}.") from error
+        finally:
+            connection.close()
+        if "tokens" not in answer:
+            raise EngineError(f"The embedded engine could not tokenise: {_reason(answer)}.")
+        tokens: list[dict[str, Any]] = answer["tokens"]
+        return tokens
+
+
+def _size(piece: str | list[int]) -> int:
+    return len(piece.encode()) if isinstance(piece, str) else len(piece)
+
+
+def _sendable(text: str) -> str:
+    """The text as JSON can carry it: bytes that are not UTF-8 become U+FFFD."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    return text
+
+
+def _reason(answer: Mapping[str, Any]) -> str:
+    error = answer.get("error", answer)
+    return str(error.get("message", error) if isinstance(error, Mapping) else error).rstrip(".")
+
+
+def _start(standin: Standin, context: int, key: str) -> Any:
+    try:
+        import xllamacpp
+    except ImportError:
+        raise EngineError(MISSING) from None
+    params = xllamacpp.CommonParams()
+    params.model.path = str(standin.path)
+    params.n_ctx = context
+    params.n_parallel = 1
+    params.cache_ram_mib = 0  # no memory of former prompts beside the slot
+    params.flash_attn_type = xllamacpp.llama_flash_attn_type.LLAMA_FLASH_ATTN_TYPE_ENABLED
+    params.fit_params = False  # would load the vocabulary twice
+    params.warmup = False
+    params.use_jinja = False
+    params.ui = False
+    params.verbosity = 0  # nothing on standard error
+    params.api_keys = [key]  # it listens on loopback
+    params.cpuparams.n_threads = 1  # a model this small is read in tenths of a second; more threads wait for each other
+    params.cpuparams_batch.n_threads = 1
+    try:
+        return xllamacpp.Server(params)
+    except RuntimeError as error:
+        reason = _first_error(lambda: xllamacpp.Server(params), params)
+        raise EngineError(f"The embedded engine did not start: {reason or error}.") from error
+
+
+def _first_error(start: Callable[[], Any], params: Any) -> str:
+    """Fail once more and read what the engine writes about it: it tells its reasons to standard error alone."""
+    params.verbosity = 1
+    saved = os.dup(2)
+    with tempfile.TemporaryFile() as file:
+        os.dup2(file.fileno(), 2)
+        try:
+            with contextlib.suppress(RuntimeError):
+                start()
+            time.sleep(0.05)  # the engine writes from a thread of its own
+        finally:
+            os.dup2(saved, 2)
+            os.close(saved)
+        file.seek(0)
+        said = file.read().decode("utf-8", "replace")
+    reasons = [line.partition(" E ")[2].strip().rstrip(".") for line in said.splitlines() if " E " in line]
+    return reasons[0] if reasons else ""
