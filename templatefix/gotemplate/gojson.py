@@ -5,10 +5,23 @@ from __future__ import annotations
 import base64
 import json
 import math
+from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any, Final
 
 from templatefix.gotemplate.strconv import format_float, has_surrogates, valid_utf8
-from templatefix.gotemplate.values import INVALID, GoType, Map, Nil, Opaque, Slice, Struct, to_bytes, type_of
+from templatefix.gotemplate.values import (
+    GoType,
+    Invalid,
+    Map,
+    Nil,
+    Slice,
+    Struct,
+    TracedStr,
+    TypedInt,
+    to_bytes,
+    type_of,
+)
 
 # The C implementation; it escapes the quote, the backslash and control characters just as Go does.
 _quote: Final = json.encoder.encode_basestring
@@ -23,14 +36,7 @@ class MarshalError(ValueError):
 
 def marshal(value: Any) -> str:
     """json.Marshal: the value as JSON, without blanks. Raises MarshalError."""
-    parts: list[str] = []
-    _write(value, parts)
-    return _escaped("".join(parts))
-
-
-def quote(text: str) -> str:
-    """A string as JSON."""
-    return _escaped(_quote(text))
+    return _escaped(_json(value))
 
 
 def _escaped(text: str) -> str:
@@ -57,110 +63,98 @@ def format_json_float(value: float) -> str:
     return format_float(value, "e").replace("e-0", "e-")
 
 
-def _write(value: Any, parts: list[str]) -> None:
-    """Appends the JSON of a value."""
-    if isinstance(value, str):
-        parts.append(_quote(value))
-    elif value is None or value is INVALID or isinstance(value, Nil):
-        parts.append("null")
-    elif value is True:
-        parts.append("true")
-    elif value is False:
-        parts.append("false")
-    elif isinstance(value, int):
-        parts.append(str(int(value)))
-    elif isinstance(value, float):
-        parts.append(format_json_float(value))
-    elif isinstance(value, Map):
-        _write_map(value, parts)
-    elif isinstance(value, Slice):
-        _write_slice(value, parts)
-    elif isinstance(value, Struct):
-        _write_struct(value, parts)
-    elif isinstance(value, Opaque):
-        parts.append(value.json)
-    else:
+def _json(value: Any) -> str:
+    write = _WRITERS.get(type(value))
+    if write is None:
         raise MarshalError(f"json: unsupported type: {type_of(value).name}")
+    return write(value)
 
 
-def _write_struct(value: Struct, parts: list[str]) -> None:
-    type = value.type
-    if type.kind == "ptr" and type.elem is not None:
-        type = type.elem
-    separator = "{"
-    for field in type.fields:
-        item = value.fields[field.name]
-        if field.omitempty and _is_empty(item, field.type):
+def _null(value: Any) -> str:
+    return "null"
+
+
+def _bool_json(value: bool) -> str:
+    return "true" if value else "false"
+
+
+def _int_json(value: int) -> str:
+    return str(int(value))
+
+
+@lru_cache(maxsize=256)
+def _members(type: GoType) -> tuple[tuple[str, str, bool, bool], ...]:
+    """The fields of a struct type: name, key as JSON, omitempty, and whether it is an interface."""
+    struct = type.elem if type.kind == "ptr" and type.elem is not None else type
+    return tuple((f.name, f"{_quote(f.json_name)}:", f.omitempty, f.type.kind == "interface") for f in struct.fields)
+
+
+def _struct_json(value: Struct) -> str:
+    fields = value.fields
+    parts = []
+    for name, key, omitempty, interface in _members(value.type):
+        item = fields[name]
+        # An interface is empty only if it is nil, whatever it holds.
+        if omitempty and (item is None or (not interface and _is_empty(item))):
             continue
-        parts.append(f'{separator}"{field.json_name}":')
-        _write(item, parts)
-        separator = ","
-    parts.append("}" if separator == "," else "{}")
+        parts.append(key + _json(item))
+    return "{" + ",".join(parts) + "}"
 
 
-def _is_empty(value: Any, type: GoType) -> bool:
+def _is_empty(value: Any) -> bool:
     """What omitempty leaves out: false, 0, nil, and strings, slices and maps of no length; never a struct."""
-    if value is None or value is INVALID:
-        return True
-    # An interface is empty only if it is nil, whatever it holds.
-    if type.kind == "interface" or isinstance(value, Struct):
-        return False
-    if isinstance(value, Nil):
-        return True
     if isinstance(value, Slice):
         return value.stop <= value.start
     if isinstance(value, Map):
-        return value.is_nil if type.kind == "ptr" else not value.fields
-    return not value
+        return value.is_nil if value.type.kind == "ptr" else not value.fields
+    return isinstance(value, Nil) or (not isinstance(value, Struct) and not value)
 
 
-def _write_slice(value: Slice, parts: list[str]) -> None:
+def _slice_json(value: Slice) -> str:
     type = value.type
     if value.is_nil:
-        parts.append("null")
-        return
+        return "null"
     items = value.items
     if type.stringer == "joined" and len(items) == 1:
-        _write(items[0], parts)
-        return
+        return _json(items[0])
     if type.elem is not None and type.elem.name == "uint8":
-        parts.append(f'"{base64.b64encode(bytes(items)).decode()}"')
-        return
-    separator = "["
-    for item in items:
-        parts.append(separator)
-        _write(item, parts)
-        separator = ","
-    parts.append("]" if items else "[]")
+        return f'"{base64.b64encode(bytes(items)).decode()}"'
+    return "[" + ",".join([_json(item) for item in items]) + "]"
 
 
-def _write_map(value: Map, parts: list[str]) -> None:
-    if value.is_nil:
-        parts.append("null")
-        return
-    separator = "{"
-    for key, item in _json_entries(value):
-        parts.append(f"{separator}{_quote(key)}:")
-        _write(item, parts)
-        separator = ","
-    parts.append("}" if separator == "," else "{}")
-
-
-def _json_entries(value: Map) -> list[tuple[str, Any]]:
+def _map_json(value: Map) -> str:
     """Entries by their keys' bytes; the ordered maps behind pointers keep the order they were given in."""
-    key_type = value.type.key
-    if key_type is not None and key_type.kind not in ("string", "int", "uint"):
-        raise MarshalError(f"json: unsupported type: {value.type.name}")
-    entries = [(key if isinstance(key, str) else str(int(key)), item) for key, item in value.fields.items()]
-    if value.type.kind != "ptr" and len(entries) > 1:
+    type = value.type
+    if value.is_nil:
+        return "null"
+    if type.key is not None and type.key.kind not in ("string", "int", "uint"):
+        raise MarshalError(f"json: unsupported type: {type.name}")
+    keys = list(value.fields)
+    if type.kind != "ptr":
         # Bytes order as code points do, but for bytes that are not UTF-8.
-        entries.sort(key=_key_bytes if any(has_surrogates(key) for key, _ in entries) else _key)
-    return entries
+        keys.sort(key=_key_bytes if has_surrogates("".join(map(_key_text, keys))) else _key_text)
+    return "{" + ",".join([f"{_quote(_key_text(key))}:{_json(value.fields[key])}" for key in keys]) + "}"
 
 
-def _key(entry: tuple[str, Any]) -> str:
-    return entry[0]
+def _key_text(key: Any) -> str:
+    return key if isinstance(key, str) else str(int(key))
 
 
-def _key_bytes(entry: tuple[str, Any]) -> bytes:
-    return to_bytes(entry[0])
+def _key_bytes(key: Any) -> bytes:
+    return to_bytes(_key_text(key))
+
+
+_WRITERS: Final[Mapping[type, Callable[[Any], str]]] = {
+    str: _quote,
+    TracedStr: _quote,
+    bool: _bool_json,
+    int: _int_json,
+    TypedInt: _int_json,
+    float: format_json_float,
+    type(None): _null,
+    Invalid: _null,
+    Nil: _null,
+    Struct: _struct_json,
+    Slice: _slice_json,
+    Map: _map_json,
+}
