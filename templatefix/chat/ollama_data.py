@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import base64
 import binascii
+import marshal as packing
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Final
 
 from templatefix.chat.rendering import Origin
@@ -258,8 +260,33 @@ def _tool(value: Any, index: int) -> Struct:
     return Struct(_TOOL, fields, Origin("tool", index, ""))
 
 
+# An agent sends the same tools and messages again and again, and values are never changed: each is made once. They are
+# looked up by their content, packed by the standard library's fastest serialiser.
+
+
+def _pack(value: Any) -> bytes | None:
+    try:
+        packed = packing.dumps(value, 2)  # version 2 has no references, so equal values pack to equal bytes
+    except ValueError:
+        return None
+    return packed if len(packed) <= _PACKED_LIMIT else None
+
+
+_PACKED_LIMIT: Final = 256 * 1024
+
+
 def tools_value(tools: Sequence[Mapping[str, Any]]) -> Slice:
     """The template's `.Tools`."""
+    packed = _pack(tools)
+    return _tools(tools) if packed is None else _packed_tools(packed)
+
+
+@lru_cache(maxsize=32)
+def _packed_tools(packed: bytes) -> Slice:
+    return _tools(packing.loads(packed))
+
+
+def _tools(tools: Sequence[Mapping[str, Any]]) -> Slice:
     return Slice(_TOOLS, [_tool(row, i) for i, row in enumerate(tools)], Origin("tools", -1, ""), is_nil=not tools)
 
 
@@ -300,7 +327,19 @@ def _image(value: Any, origin: Origin) -> Slice:
 
 
 def message_value(row: Mapping[str, Any], index: int, role: str, content: str) -> Struct:
-    """One of the template's `.Messages`; `index` is its place in the request."""
+    """One of the template's `.Messages`; `index` is its place in the request, `content` what collation made of it."""
+    packed = _pack(row)
+    if packed is None:
+        return _message(row, index, role, content)
+    return _packed_message(packed, index, role, content)
+
+
+@lru_cache(maxsize=512)
+def _packed_message(packed: bytes, index: int, role: str, content: str) -> Struct:
+    return _message(packing.loads(packed), index, role, content)
+
+
+def _message(row: Mapping[str, Any], index: int, role: str, content: str) -> Struct:
     origin = Origin("message", index, "")
     calls = row.get("tool_calls")
     images = row.get("images")

@@ -231,16 +231,23 @@ class _Compiler:
         body.weight = _weight(root)
 
     def list(self, node: ListNode) -> Statement:
-        statements = [s for s in map(self.statement, node.nodes) if s is not _nothing]
-        if not statements:
+        pairs = [(n, s) for n, s in zip(node.nodes, map(self.statement, node.nodes), strict=True) if s is not _nothing]
+        if not pairs:
             return _nothing
+        statements = [s for _, s in pairs]
         if len(statements) == 1:
             return statements[0]
-        steps = tuple(statements)
+        # Text is printed by the list itself: every statement leaves the scope as it found it.
+        node_of_text = [n if isinstance(n, TextNode) else None for n, _ in pairs]
+        steps = tuple(zip(node_of_text, statements, strict=True))
 
         def run_list(state: State, dot: Any) -> None:
-            for step in steps:
-                step(state, dot)
+            emit, scope = state.emit, state.scope
+            for text, step in steps:
+                if text is None:
+                    step(state, dot)
+                else:
+                    emit((text, scope, text.text))
 
         return run_list
 
@@ -271,7 +278,7 @@ class _Compiler:
         return run_text
 
     def action(self, node: ActionNode) -> Statement:
-        evaluate = self.pipe(node.pipe)
+        evaluate = self.open_pipe(node.pipe)
         if node.pipe.decl:
 
             def run_declaration(state: State, dot: Any) -> None:
@@ -288,7 +295,7 @@ class _Compiler:
         return run_action
 
     def printed(self, state: State, node: Node, value: Any) -> str:
-        if value is INVALID:
+        if value is INVALID or value is None:
             return "<no value>"
         try:
             text = self.account(state, format_value(value))
@@ -303,7 +310,7 @@ class _Compiler:
         if isinstance(node, RangeNode):
             statement = self.range(node)
         else:
-            condition = self.pipe(node.pipe)
+            condition = self.open_pipe(node.pipe)
             body_mark = len(self.scopes)
             body = self.list(node.list)
             del self.scopes[body_mark:]
@@ -318,7 +325,7 @@ class _Compiler:
 
     def range(self, node: RangeNode) -> Statement:
         decl = node.pipe.decl
-        evaluate = self.pipe(node.pipe)
+        evaluate = self.open_pipe(node.pipe)
         slots = [self.slot_of(variable.ident[0]) for variable in decl]
         mark = len(self.scopes)
         body = self.list(node.list)
@@ -371,7 +378,7 @@ class _Compiler:
                 return sorted(value.fields.items())
             except TypeError:
                 return list(value.fields.items())
-        if value is INVALID:
+        if value is INVALID or value is None:
             return ()
         if kind_of(value) in ("int", "uint"):
             if two:
@@ -414,12 +421,17 @@ class _Compiler:
     # -- pipelines
 
     def pipe(self, node: PipeNode) -> Expression:
-        """A pipeline with its declarations; a nil interface comes out as INVALID."""
+        """A pipeline; a nil interface comes out as INVALID."""
+        evaluate = self.open_pipe(node)
+        return evaluate if node.decl else _unwrapped(evaluate)
+
+    def open_pipe(self, node: PipeNode) -> Expression:
+        """A pipeline with its declarations, for those to whom a nil interface is as good as INVALID."""
         evaluate = self.command(node.cmds[0], None)
         for command in node.cmds[1:]:
             evaluate = self.command(command, _unwrapped(evaluate))
         if not node.decl:
-            return _unwrapped(evaluate)
+            return evaluate
         if node.is_assign:
             slots = [self.slot_of(variable.ident[0]) for variable in node.decl]
         else:
@@ -643,6 +655,17 @@ class _Compiler:
 
             return call_two
 
+        if len(evaluators) == 1 and not function.prints:
+            (only,) = evaluators
+
+            def call_one(state: State, dot: Any) -> Any:
+                try:
+                    return invoke(only(state, dot))
+                except CallError as error:
+                    raise fail(state, error) from None
+
+            return call_one
+
         def call_any(state: State, dot: Any) -> Any:
             values = [evaluate(state, dot) for evaluate in evaluators]
             try:
@@ -762,7 +785,8 @@ def _storing(evaluate: Expression, slots: tuple[int, ...]) -> Expression:
 def _if_statement(condition: Expression, body: Statement, otherwise: Statement) -> Statement:
     def run_if(state: State, dot: Any) -> None:
         value = condition(state, dot)
-        if value is True or (value is not False and is_true(value)):
+        kind = value.__class__
+        if value if kind is bool or kind is TracedStr else is_true(value):
             body(state, dot)
         else:
             otherwise(state, dot)

@@ -50,6 +50,8 @@ def _value(value: Any) -> Any:
 
 def index_argument(index: Any, capacity: int) -> int:
     """Check an index as Go's `index` and `slice` do: an integer from 0 to the capacity."""
+    if index.__class__ is int and 0 <= index <= capacity:
+        return int(index)
     index = _value(index)
     if index is INVALID:
         raise CallError("cannot index slice/array with nil")
@@ -114,6 +116,10 @@ def _indirect_name(value: Any) -> str:
 
 def go_slice(item: Any, *indexes: Any) -> Any:
     """`slice x 1 2`; strings by bytes."""
+    if item.__class__ is Slice and len(indexes) == 1:
+        low = index_argument(indexes[0], len(item.array) - item.start)
+        if low <= len(item):
+            return Slice(item.type, item.array, item.origin, item.is_nil, item.start + low, item.stop)
     item = _value(item)
     if item is INVALID:
         raise CallError("slice of untyped nil")

@@ -11,10 +11,12 @@ from typing import Any, Final
 
 from templatefix.gotemplate.strconv import format_float, has_surrogates, valid_utf8
 from templatefix.gotemplate.values import (
+    Composite,
     GoType,
     Invalid,
     Map,
     Nil,
+    Opaque,
     Slice,
     Struct,
     TracedStr,
@@ -36,7 +38,16 @@ class MarshalError(ValueError):
 
 def marshal(value: Any) -> str:
     """json.Marshal: the value as JSON, without blanks. Raises MarshalError."""
-    return _escaped(_json(value))
+    if not isinstance(value, Composite):
+        return _escaped(_json(value))
+    if value.json is None:
+        value.json = _escaped(_json(value))
+    return value.json
+
+
+def quote(text: str) -> str:
+    """A string as JSON."""
+    return _escaped(_quote(text))
 
 
 def _escaped(text: str) -> str:
@@ -68,6 +79,10 @@ def _json(value: Any) -> str:
     if write is None:
         raise MarshalError(f"json: unsupported type: {type_of(value).name}")
     return write(value)
+
+
+def _opaque(value: Opaque) -> str:
+    return value.json or ""
 
 
 def _null(value: Any) -> str:
@@ -154,6 +169,7 @@ _WRITERS: Final[Mapping[type, Callable[[Any], str]]] = {
     type(None): _null,
     Invalid: _null,
     Nil: _null,
+    Opaque: _opaque,
     Struct: _struct_json,
     Slice: _slice_json,
     Map: _map_json,

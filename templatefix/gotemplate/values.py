@@ -128,13 +128,14 @@ class Composite:
     """A struct, slice, map or nil of some type.
 
     `origin` is the datum it stands for, if any. A dot that has a `scope` hands it to all text printed while it is
-    the dot; both are opaque here.
+    the dot; both are opaque here. Values are never changed once they are made, so `json` can keep their JSON text.
     """
 
-    __slots__ = ("origin", "scope", "type")
+    __slots__ = ("json", "origin", "scope", "type")
     type: GoType
     origin: Any
     scope: Any
+    json: str | None
 
 
 class Struct(Composite):
@@ -147,6 +148,7 @@ class Struct(Composite):
         self.fields = fields
         self.origin = origin
         self.scope = scope
+        self.json = None
 
 
 class Map(Composite):
@@ -159,6 +161,7 @@ class Map(Composite):
         self.fields = fields
         self.origin = origin
         self.scope = None
+        self.json = None
         self.is_nil = is_nil
 
 
@@ -180,6 +183,7 @@ class Slice(Composite):
         self.array = array
         self.origin = origin
         self.scope = None
+        self.json = None
         self.is_nil = is_nil
         self.start = start
         self.stop = len(array) if stop is None else stop
@@ -204,12 +208,13 @@ class Nil(Composite):
         self.type = type
         self.origin = None
         self.scope = None
+        self.json = None
 
 
 class Opaque(Composite):
     """A pointer to a struct that templates cannot look into; `json` is what it marshals to."""
 
-    __slots__ = ("json",)
+    __slots__ = ()
 
     def __init__(self, type: GoType, json: str) -> None:
         self.type = type
