@@ -13,7 +13,8 @@ from typing import NamedTuple, TypeAlias
 
 from templatefix.gotemplate.letters import is_alphanumeric
 from templatefix.gotemplate.source import Source
-from templatefix.gotemplate.strings import describe_char, quote
+from templatefix.gotemplate.strconv import quote
+from templatefix.gotemplate.strings import describe_char
 
 
 class TokenKind(IntEnum):

@@ -6,7 +6,8 @@ import math
 import re
 from typing import NamedTuple
 
-from templatefix.gotemplate.strings import quote, unquote_char
+from templatefix.gotemplate.strconv import quote
+from templatefix.gotemplate.strings import unquote_char
 
 _MAX_INT = (1 << 63) - 1
 _MIN_INT = -(1 << 63)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from templatefix.gotemplate import nodes as n
 from templatefix.gotemplate.source import Source
-from templatefix.gotemplate.strings import quote
+from templatefix.gotemplate.strconv import quote
 
 
 def go_string(node: n.Node) -> str:

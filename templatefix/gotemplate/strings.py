@@ -1,4 +1,4 @@
-"""Go's quoted strings and characters: reading them as `strconv` does, and writing them as `%q` and `%#U` do.
+"""Go's quoted strings and characters: read as Go reads them.
 
 Bytes that are not UTF-8 ride in Python strings as lone surrogates (PEP 383).
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from templatefix.gotemplate.letters import is_print
+from templatefix.gotemplate.printable import is_print
 
 REPLACEMENT = 0xFFFD  # what Go decodes a byte to that is not UTF-8
 
@@ -16,7 +16,6 @@ _HEX_DIGITS = {"x": 2, "u": 4, "U": 8}
 _HEX = re.compile(r"[0-9a-fA-F]+")
 _OCTAL = re.compile(r"[0-7]{3}")
 _STRAY = re.compile("[\udc80-\udcff]")
-_NAMED = {7: "\\a", 8: "\\b", 12: "\\f", 10: "\\n", 13: "\\r", 9: "\\t", 11: "\\v"}
 
 
 class QuoteError(ValueError):
@@ -81,37 +80,6 @@ def _hex_escape(digits: str, count: int, is_byte: bool) -> int:
     if not is_byte and (code > 0x10FFFF or 0xD800 <= code <= 0xDFFF):
         raise QuoteError
     return code
-
-
-def quote(text: str) -> str:
-    """The text in double quotes with Go's escapes (`%q`)."""
-    if text.isascii() and text.isprintable() and '"' not in text and "\\" not in text:
-        return f'"{text}"'
-    return f'"{"".join([_escaped(char, chr(34)) for char in text])}"'
-
-
-def quote_char(code: int) -> str:
-    """A character in single quotes with Go's escapes (`%q` of an integer); what is no character becomes U+FFFD."""
-    if not 0 <= code <= 0x10FFFF or 0xD800 <= code <= 0xDFFF:
-        code = REPLACEMENT
-    return f"'{_escaped(chr(code), chr(39))}'"
-
-
-def _escaped(char: str, quote_mark: str) -> str:
-    if char in (quote_mark, "\\"):
-        return "\\" + char
-    code = ord(char)
-    if is_stray_byte(char):
-        return f"\\x{code - 0xDC00:02x}"
-    if is_print(char):
-        return char
-    if code in _NAMED:
-        return _NAMED[code]
-    if code < 0x20 or code == 0x7F:
-        return f"\\x{code:02x}"
-    if 0xD800 <= code <= 0xDFFF:
-        code = REPLACEMENT
-    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
 def describe_char(char: str) -> str:
