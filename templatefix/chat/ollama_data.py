@@ -366,6 +366,16 @@ def _message(row: Mapping[str, Any], index: int, role: str, content: str) -> Str
     return Struct(_MESSAGE, fields, origin, scope=index)
 
 
+def _role_and_content(row: Any, index: int) -> tuple[str, str]:
+    if row.__class__ is dict:
+        role, content = row.get("role"), row.get("content")
+        if role.__class__ is str and content.__class__ is str:
+            return role.lower(), content
+    where = f"message {index + 1}"
+    row = _mapping(row, where)
+    return _text(row, "role", where).lower(), _text(row, "content", where)
+
+
 class Collated:
     """The request's messages as Ollama collates them: neighbours of one role become one, tool results stay apart."""
 
@@ -376,10 +386,7 @@ class Collated:
         systems: list[str] = []
         self.system_index = -1
         for index, row in enumerate(request.messages):
-            where = f"message {index + 1}"
-            row = _mapping(row, where)
-            role = _text(row, "role", where).lower()
-            content = _text(row, "content", where)
+            role, content = _role_and_content(row, index)
             if role == "system":
                 systems.append(content)
                 if self.system_index < 0:

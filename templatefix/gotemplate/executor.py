@@ -16,7 +16,7 @@ from typing import Any, Final, TypeAlias
 from templatefix.gotemplate.deep import run_deep
 from templatefix.gotemplate.errors import ExecError
 from templatefix.gotemplate.formatting import AddressPrinted, format_value
-from templatefix.gotemplate.functions import BUILTINS, CallError, Function
+from templatefix.gotemplate.functions import BUILTINS, CallError, Function, go_eq
 from templatefix.gotemplate.nodes import (
     ActionNode,
     BlockNode,
@@ -75,6 +75,9 @@ class Limits:
     output: int = 64 * 1024 * 1024  # characters
 
 
+DEFAULT_LIMITS: Final = Limits()
+
+
 class _Unset:
     __slots__ = ()
 
@@ -86,6 +89,12 @@ class _Break(Exception):
 class _Continue(Exception):
     pass
 
+
+# Pairs of types that compare as Python's own.
+_PLAIN_PAIRS: Final = frozenset({(TracedStr, str), (str, TracedStr), (str, str), (TracedStr, TracedStr), (int, int)})
+
+# Functions that never return a nil interface.
+_NEVER_NIL: Final = frozenset(BUILTINS) - {"and", "call", "index", "or"}
 
 _UNSET: Final = _Unset()
 _NO_FINAL: Final = _Unset()
@@ -102,7 +111,7 @@ class State:
         self.out: list[RawPiece] = []
         self.emit = self.out.append
         self.variables: list[Any] = [root] + [_UNSET] * slots
-        self.scope: Any = None
+        self.scope: Any = root.scope if isinstance(root, Composite) else None
         self.depth = 0
         self.steps = limits.steps
         self.made = 0
@@ -159,20 +168,18 @@ class Executor:
 
         Executing twice gives the same pieces, so an execution that needs a deeper stack is simply begun anew.
         """
-        limits = limits or Limits()
-
-        def attempt() -> list[RawPiece]:
-            state = State(data, limits, self.main.slots)
-            state.scope = data.scope if isinstance(data, Composite) else None
-            self.main.run(state, data)
-            if sum(map(len, [piece[2] for piece in state.out])) > limits.output:
-                raise self.limit_error(f"output longer than {limits.output} characters")
-            return state.out
-
+        limits = limits or DEFAULT_LIMITS
         try:
-            return run_deep(self.tree.depth, attempt)
+            return run_deep(self.tree.depth, lambda: self._attempt(data, limits))
         except RecursionError:
-            return run_deep(8 * MAX_TEMPLATE_DEPTH, attempt)
+            return run_deep(8 * MAX_TEMPLATE_DEPTH, lambda: self._attempt(data, limits))
+
+    def _attempt(self, data: Any, limits: Limits) -> list[RawPiece]:
+        state = State(data, limits, self.main.slots)
+        self.main.run(state, data)
+        if sum([len(text) for _, _, text in state.out]) > limits.output:
+            raise self.limit_error(f"output longer than {limits.output} characters")
+        return state.out
 
     def limit_error(self, what: str) -> ExecError:
         """The error for an execution that goes beyond a limit."""
@@ -423,7 +430,9 @@ class _Compiler:
     def pipe(self, node: PipeNode) -> Expression:
         """A pipeline; a nil interface comes out as INVALID."""
         evaluate = self.open_pipe(node)
-        return evaluate if node.decl else _unwrapped(evaluate)
+        last = node.cmds[-1].args[0]
+        never_nil = isinstance(last, IdentifierNode) and last.ident in _NEVER_NIL - self.executor.custom
+        return evaluate if node.decl or never_nil else _unwrapped(evaluate)
 
     def open_pipe(self, node: PipeNode) -> Expression:
         """A pipeline with its declarations, for those to whom a nil interface is as good as INVALID."""
@@ -629,6 +638,8 @@ class _Compiler:
             evaluators.append(self.checked(final, _param(function, len(args)), at))
         if name in ("and", "or") and name not in self.executor.custom:
             return self.short_circuit(name == "or", evaluators, [_last_at(a) for a in args] + [node])
+        if name == "eq" and name not in self.executor.custom and len(args) == 2 and isinstance(args[1], StringNode):
+            return self.equals_text(evaluators[0], args[1].value, call)
         if name == "call" and name not in self.executor.custom:
             shown = go_string(args[0]) if args else "<reflect.Value Value>"
             evaluators.insert(0, _constant(shown))
@@ -646,7 +657,7 @@ class _Compiler:
 
             def call_two(state: State, dot: Any) -> Any:
                 one, two = left(state, dot), right(state, dot)
-                if is_eq and one.__class__ is TracedStr and two.__class__ is str:
+                if is_eq and (one.__class__, two.__class__) in _PLAIN_PAIRS:
                     return one == two
                 try:
                     return invoke(one, two)
@@ -684,6 +695,20 @@ class _Compiler:
             return result
 
         return call_any
+
+    def equals_text(self, left: Expression, text: str, call: Node) -> Expression:
+        """`eq x "text"`, by far the most frequent call."""
+
+        def run_equals_text(state: State, dot: Any) -> bool:
+            value = left(state, dot)
+            if value.__class__ is TracedStr:
+                return bool(value == text)
+            try:
+                return go_eq(value, text)
+            except CallError as error:
+                raise self.error(state, call, f"error calling eq: {error}") from None
+
+        return run_equals_text
 
     def short_circuit(self, stop_at: bool, evaluators: list[Expression], places: list[_At]) -> Expression:
         steps = tuple(zip(evaluators, places, strict=False))
