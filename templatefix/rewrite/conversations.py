@@ -1,0 +1,116 @@
+"""Conversations made by a seeded generator: words, tools and arguments that stand in no sample and no template.
+
+The same seed makes the same conversation everywhere, so a proof can be repeated.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from templatefix.analysis.loops import Loop, Message, requests_of
+from templatefix.chat.request import Request
+
+_SYLLABLES = ("zor", "quin", "plag", "mev", "thuk", "ybra", "wex", "jol", "drif", "nuum", "skel", "ogha")
+_SPICES = ("", "", "", ' "quoted"', " <tag> & more", "\nnext line", " ünïcode ✓", " {brace}", " 100%", "\t")
+
+
+class Generator:
+    """Makes messages and tools of one conversation."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+        self.serial = 0
+
+    def word(self) -> str:
+        """A word that occurs once."""
+        self.serial += 1
+        return "".join(self.random.choice(_SYLLABLES) for _ in range(2)) + str(self.serial)
+
+    def text(self) -> str:
+        """A sentence, sometimes with characters that need care."""
+        words = [self.word() for _ in range(self.random.randint(1, 4))]
+        return " ".join(words) + self.random.choice(_SPICES) + "."
+
+    def schema(self) -> Mapping[str, Any]:
+        """One property of a tool's parameters."""
+        kind = self.random.choice(("string", "integer", "number", "boolean"))
+        schema: dict[str, Any] = {"type": kind, "description": self.text()}
+        if kind == "string" and self.random.random() < 0.3:
+            schema["enum"] = [self.word(), self.word()]
+        return schema
+
+    def tool(self) -> Mapping[str, Any]:
+        """A tool definition with no, one or several parameters."""
+        names = [self.word() for _ in range(self.random.randint(0, 3))]
+        parameters: dict[str, Any] = {"type": "object", "properties": {name: self.schema() for name in names}}
+        if names:
+            parameters["required"] = names[:1]
+        return {
+            "type": "function",
+            "function": {"name": f"{self.word()}_{self.word()}", "description": self.text(), "parameters": parameters},
+        }
+
+    def call(self, tools: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+        """A call of one of the tools, with a value for each of its parameters (made-up ones where it has none)."""
+        function = self.random.choice(tools)["function"]
+        names = list(function["parameters"]["properties"]) or [self.word()]
+        makers = (self.text, self.word, lambda: self.random.randint(-9, 10**6), lambda: self.random.random() < 0.5)
+        return {"function": {"name": function["name"], "arguments": {n: self.random.choice(makers)() for n in names}}}
+
+    def turn(self, tools: Sequence[Mapping[str, Any]]) -> list[Message]:
+        """What follows a user's message: calls and results, then, mostly, an answer."""
+        messages: list[Message] = []
+        for _ in range(self.random.choice((0, 1, 1, 2, 3))):
+            calls = [self.call(tools) for _ in range(self.random.choice((1, 1, 1, 2)))]
+            text = self.text() if self.random.random() < 0.25 else ""
+            messages.append({"role": "assistant", "content": text, "tool_calls": calls})
+            for each in calls:
+                error = "error: " if self.random.random() < 0.2 else ""
+                name = each["function"]["name"]
+                messages.append({"role": "tool", "tool_name": name, "content": error + self.text()})
+        messages.append({"role": "assistant", "content": self.text()})
+        return messages
+
+
+def generated_loop(seed: int, turns: int | None = None) -> Loop:
+    """One core loop: a system message or none, one to four user turns, calls, errors, answers."""
+    maker = Generator(seed)
+    tools = [maker.tool() for _ in range(maker.random.randint(1, 4))]
+    messages: list[Message] = []
+    if maker.random.random() < 0.7:
+        messages.append({"role": "system", "content": maker.text()})
+    for _ in range(turns or maker.random.randint(1, 4)):
+        messages.append({"role": "user", "content": maker.text()})
+        messages += maker.turn(tools)
+    messages.append({"role": "user", "content": maker.text()})
+    return Loop(f"generated-{seed}", requests_of(messages, tools), True)
+
+
+def generated_loops(count: int, seed: int = 0) -> tuple[Loop, ...]:
+    """Several core loops."""
+    return tuple([generated_loop(seed + index) for index in range(count)])
+
+
+def generated_chats(count: int, seed: int = 0) -> tuple[Request, ...]:
+    """Requests without tools, of any shape a server accepts: any order of roles, thinking in all its forms."""
+    requests: list[Request] = []
+    for index in range(count):
+        maker = Generator(10_000 + seed + index)
+        tools = [maker.tool(), maker.tool()]
+        messages: list[Message] = []
+        for _ in range(maker.random.randint(0, 7)):
+            role = maker.random.choice(("system", "user", "user", "assistant", "assistant", "tool"))
+            message: dict[str, Any] = {"role": role, "content": maker.text() if maker.random.random() < 0.9 else ""}
+            if role == "assistant" and maker.random.random() < 0.4:
+                message["tool_calls"] = [maker.call(tools) for _ in range(maker.random.randint(1, 2))]
+            if role == "assistant" and maker.random.random() < 0.3:
+                message["thinking"] = maker.text()
+            if role == "tool":
+                message["tool_name"] = maker.word()
+            messages.append(message)
+        think = maker.random.choice((None, None, True, False))
+        level = maker.random.choice(("low", "medium", "high")) if think else ""
+        requests.append(Request(tuple(messages), (), think, level))
+    return tuple(requests)

@@ -1,0 +1,361 @@
+"""Where tool text can stand for good: in the system block, in one of its own, or in front of the first turn."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from templatefix.gotemplate.edits import Edit
+from templatefix.gotemplate.nodes import (
+    ActionNode,
+    BranchNode,
+    IfNode,
+    ListNode,
+    Node,
+    RangeNode,
+    TextNode,
+)
+from templatefix.gotemplate.source import Span
+from templatefix.gotemplate.visitor import walk
+from templatefix.rewrite.conditions import Conditions
+from templatefix.rewrite.layout import Layout, call_of, conjuncts, is_block, path_of, single
+from templatefix.rewrite.segments import Segment
+from templatefix.rewrite.surgery import Surgeon
+
+_END_MARK = re.compile(r"\s*(?:<[^<>\s]+>|\[/[^\[\]\s]+\])\s*$")
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """Edits that put tool text at a place."""
+
+    edits: tuple[Edit, ...]
+    added: tuple[str, ...]
+    what: str  # for people: "in the system block"
+
+
+class Destinations:
+    """Finds places in one template."""
+
+    def __init__(self, layout: Layout, surgeon: Surgeon, conditions: Conditions) -> None:
+        self.layout = layout
+        self.surgeon = surgeon
+        self.conditions = conditions
+
+    def moves(self, segment: Segment, loop: RangeNode) -> Iterator[Move]:
+        """All places for a segment, the best first."""
+        inside = list(self._in_system_block(segment, loop))
+        front = list(self._at_loop_head(segment, loop))
+        yield from [*front, *inside] if is_block(segment.plain) else [*inside, *front]
+
+    # The system block
+
+    def _in_system_block(self, segment: Segment, loop: RangeNode) -> Iterator[Move]:
+        for part in self._tool_parts(loop):
+            if self._in_scope(segment, part, False):
+                yield self._into_part(segment, part)
+        printed = self._system_action(loop)
+        if printed is not None and self._in_scope(segment, printed, False):
+            yield from self._behind_system(segment, printed, loop)
+        yield from self._in_role_arm(segment, loop)
+        yield from self._new_block(segment, loop)
+
+    def _before(self, node: Node, loop: RangeNode) -> bool:
+        return node.span.end <= loop.span.start and not self.layout.exclusive(node, loop)
+
+    def _tool_parts(self, loop: RangeNode) -> list[IfNode]:
+        """The branches in front of a loop that are taken when tools are given, the last first."""
+        found = [
+            node
+            for node in self.layout.nodes
+            if isinstance(node, IfNode)
+            and self.layout.asks_only_tools(node.pipe)
+            and node.list.nodes
+            and self._before(node, loop)
+            and self.layout.loop_of(node) is None
+            and not any(isinstance(owner, IfNode) and self._needs_system(owner) for owner, _ in self.layout.ancestors(node))
+        ]
+        return found[::-1]
+
+    def _needs_system(self, branch: IfNode) -> bool:
+        return any(self.layout.is_system(single(part) or part) for part in conjuncts(branch.pipe))
+
+    def _system_action(self, loop: RangeNode) -> ActionNode | None:
+        """The last action in front of a loop that prints the system text."""
+        found = [
+            node
+            for node in self.layout.nodes
+            if isinstance(node, ActionNode)
+            and not node.pipe.decl
+            and self.layout.names(node.pipe, "System")
+            and self._before(node, loop)
+        ]
+        return found[-1] if found else None
+
+    def _in_scope(self, segment: Segment, place: Node, in_loop: bool) -> bool:
+        """Whether the variables and fields that a segment names mean the same at a place."""
+        if any(self._dot_fields(node) for node in segment.nodes) and self.layout.loop_of(segment.carrier) is not None:
+            return False
+        for name in self.layout.free_variables(segment.nodes):
+            pipes = self.layout.variables.get(name, [])
+            if not pipes or any(self.layout.loop_of_pipe(pipe) is not None or pipe.span.end > place.span.start for pipe in pipes):
+                return False
+        return self.layout.in_define(place) == self.layout.in_define(segment.carrier)
+
+    def _dot_fields(self, node: Node) -> bool:
+        """Whether a node uses dot, outside of branches that set it anew."""
+        if isinstance(node, BranchNode) and not isinstance(node, IfNode):
+            return self._dot_fields_of(node.pipe)
+        if isinstance(node, IfNode):
+            inner = [*node.list.nodes, *(node.else_list.nodes if node.else_list else ())]
+            return self._dot_fields_of(node.pipe) or any(self._dot_fields(each) for each in inner)
+        return self._dot_fields_of(node)
+
+    @staticmethod
+    def _dot_fields_of(node: Node) -> bool:
+        return any(type(each).__name__ in ("FieldNode", "DotNode") for each in walk(node))
+
+    def _text(self, segment: Segment, place: Node) -> str:
+        """A segment's text as it must be written at a place: `$.Tools` where dot is not the request's data."""
+        if self.layout.dot_is_root(place) or not self.layout.dot_is_root(segment.carrier):
+            return segment.text
+        return re.sub(r"(?<![\w$).])\.(Tools|System|Messages)\b", r"$.\1", segment.text)
+
+    def _into_part(self, segment: Segment, part: IfNode) -> Move:
+        last = part.list.nodes[-1]
+        text = _separated(_printed_end(last), self._text(segment, last).rstrip())
+        return Move(tuple(self.surgeon.insert(last.span.end, text)), (), "at the end of the system block's tool part")
+
+    def _behind_system(self, segment: Segment, printed: ActionNode, loop: RangeNode) -> Iterator[Move]:
+        unit = self._unit(printed)
+        place = self.layout.place(unit)
+        owner = place.owner
+        dollar = self.surgeon.source.slice(printed.pipe.span).startswith("$")
+        tools = "$.Tools" if dollar or not self.layout.dot_is_root(printed) else ".Tools"
+        system = "$.System" if tools.startswith("$") else ".System"
+        body = self._text(segment, unit).strip()
+        closed = self._closing(place.list, place.index)
+        gap = "" if closed else "\n"
+        spaced = _ends_in_space(unit)
+        lead = "" if spaced else f"{{{{ if {system} }}}}\n\n{{{{ end }}}}"
+        text = f"{{{{ if {tools} }}}}{lead}{body}{gap}{{{{ end }}}}"
+        edits = self.surgeon.insert(unit.span.end, text)
+        if isinstance(owner, IfNode) and place.list is owner.list and self._needs_system(owner):
+            if owner.else_list is not None:
+                yield from self._in_both_arms(segment, owner, edits, tools)
+                return
+            edits += self.widen_system(owner, printed, unit, tools)
+        yield Move(tuple(edits), (), "behind the system text")
+
+    def widen_system(self, block: IfNode, printed: ActionNode, unit: Node, tools: str) -> list[Edit]:
+        """Open a block that needs a system text with tools alone as well."""
+        edits: list[Edit] = []
+        for part in conjuncts(block.pipe):
+            if self.layout.is_system(single(part) or part):
+                edits.append(self.conditions.put(block.pipe, part, f"or {self.surgeon.source.slice(part.span)} {tools}"))
+        if unit is printed:
+            system = self.surgeon.source.slice(printed.pipe.span)
+            system = "$.System" if system.startswith("$") else ".System"
+            edits.append(Edit(Span(printed.span.start, printed.span.start), f"{self._open(printed)}if {system} }}}}"))
+            if self.surgeon.trims_left(printed.span):
+                edits.append(Edit(Span(printed.span.start + 2, printed.span.start + 3), ""))
+            edits.append(Edit(Span(printed.span.end, printed.span.end), "{{ end }}"))
+        return edits
+
+    def _open(self, node: Node) -> str:
+        return "{{- " if self.surgeon.trims_left(node.span) else "{{ "
+
+    def _unit(self, printed: ActionNode) -> Node:
+        """The system text with the branch that prints it and nothing else."""
+        unit: Node = printed
+        while True:
+            place = self.layout.place(unit)
+            owner = place.owner
+            if not isinstance(owner, IfNode) or place.list is not owner.list or owner.else_list is not None:
+                return unit
+            others = [node for node in place.list.nodes if node is not unit]
+            if not self._needs_system(owner) or any(not isinstance(n, TextNode) or n.text.strip() for n in others):
+                return unit
+            unit = owner
+
+    @staticmethod
+    def _closing(nodes: ListNode, index: int) -> bool:
+        """Whether text that closes the block follows in the same list."""
+        return any(isinstance(node, TextNode) and node.text.strip() for node in nodes.nodes[index + 1 :])
+
+    def _in_both_arms(self, segment: Segment, owner: IfNode, edits: list[Edit], tools: str) -> Iterator[Move]:
+        assert owner.else_list is not None
+        if not owner.else_list.nodes:
+            return
+        last = owner.else_list.nodes[-1]
+        if not isinstance(last, TextNode):
+            return
+        mark = _END_MARK.search(last.text)
+        cut = len((last.text if mark is None else last.text[: mark.start()]).encode("utf-8", "surrogateescape"))
+        text = f"{{{{ if {tools} }}}}\n\n{self._text(segment, last).strip()}{{{{ end }}}}"
+        other = self.surgeon.insert(last.span.start + cut, text)
+        yield Move((*edits, *other), (), "in both forms of the system block")
+
+    # A system block of the loop's own
+
+    def _in_role_arm(self, segment: Segment, loop: RangeNode) -> Iterator[Move]:
+        """Into the arm that prints system messages, and in a block of the same form where there is none at the start."""
+        if not self._in_scope(segment, loop, True):
+            return
+        for node in self.layout.nodes:
+            if not isinstance(node, IfNode) or self.layout.loop_of(node) is not loop:
+                continue
+            if not any(self._asks_role(part, "system") for part in conjuncts(node.pipe)):
+                continue
+            content = [n for n in node.list.nodes if isinstance(n, ActionNode) and self.layout.prints_message(n)]
+            if len(content) != 1 or not all(isinstance(n, TextNode) for n in node.list.nodes if n is not content[0]):
+                continue
+            at = next(i for i, n in enumerate(node.list.nodes) if n is content[0])
+            head = "".join([n.text for n in node.list.nodes[:at] if isinstance(n, TextNode)])
+            tail = "".join([n.text for n in node.list.nodes[at + 1 :] if isinstance(n, TextNode)])
+            body = self._text(segment, content[0]).strip()
+            flag, edits = self._flag(loop)
+            inner = f"{{{{ if and $.Tools {flag} }}}}\n\n{body}{{{{ {flag} = false }}}}{{{{ end }}}}"
+            edits += self.surgeon.insert(content[0].span.end, inner)
+            opening = f'{{{{ if and $.Tools {flag} (ne .Role "system") }}}}'
+            front = f"{opening}{head.lstrip()}{body}{tail.rstrip(' ')}{{{{ {flag} = false }}}}{{{{ end }}}}"
+            edits += self.surgeon.insert(loop.open.end, front)
+            yield Move(tuple(edits), (head, tail), "in the system message, or in one of its own")
+            return
+
+    @staticmethod
+    def _asks_role(part: Node, role: str) -> bool:
+        call = call_of(part)
+        return call is not None and call[0] == "eq" and role in Layout.asked_roles(part) and len(call[1]) == 2
+
+    def _flag(self, loop: RangeNode) -> tuple[str, list[Edit]]:
+        """A variable that holds until the tools have been printed."""
+        name = self.layout.fresh("$pending")
+        left = "{{- " if self.surgeon.trims_left(loop.open) else "{{ "
+        return name, self.surgeon.insert(loop.span.start, f"{left}{name} := true }}}}")
+
+    # In front of the turns
+
+    def _at_loop_head(self, segment: Segment, loop: RangeNode) -> Iterator[Move]:
+        """In front of the first message that is not a system message."""
+        if not self._in_scope(segment, loop, True):
+            return
+        flag, edits = self._flag(loop)
+        first = loop.list.nodes[0] if loop.list.nodes else loop
+        body = self._text(segment, first)
+        own_line = body[:1] in "\r\n"
+        text = body.strip() + ("\n" if own_line else "")
+        role = f"{self._dot(loop)}.Role"
+        opening = f'{{{{ if and $.Tools {flag} (ne {role} "system") }}}}{{{{ {flag} = false }}}}'
+        edits += self.surgeon.insert(loop.open.end, f"{opening}{text}{{{{ end }}}}")
+        yield Move(tuple(edits), (), "in front of the first turn")
+
+    @staticmethod
+    def _dot(_loop: RangeNode) -> str:
+        return ""
+
+    # A block of its own
+
+    def _new_block(self, segment: Segment, loop: RangeNode) -> Iterator[Move]:
+        """A system block made of the marks around a user's text, in front of the loop."""
+        if not self._in_scope(segment, loop, False):
+            return
+        marks = self._marks(segment, loop)
+        if marks is None:
+            return
+        head, tail = marks
+        tools = ".Tools" if self.layout.dot_is_root(loop) else "$.Tools"
+        body = self._text(segment, loop).strip()
+        left = "{{- " if self.surgeon.trims_left(loop.open) else "{{ "
+        text = f"{left}if {tools} }}}}{head}{body}{tail}{{{{- end }}}}"
+        if tail[-1:].isspace():
+            text = f"{left}if {tools} }}}}{head}{body}{tail}{{{{ end }}}}"
+        yield Move(tuple(self.surgeon.insert(loop.span.start, text)), (head, tail), "in a system block of its own")
+
+    def _marks(self, segment: Segment, loop: RangeNode) -> tuple[str, str] | None:
+        """What opens and closes a user's turn, with the role put right."""
+        content = self._user_content(loop, segment)
+        if content is None:
+            return None
+        head = self._text_before(content, segment)
+        tail = self._text_after(content)
+        if "user" not in head and "{role}" not in head:
+            return None
+        return head.replace("{role}", "system").replace("user", "system"), tail
+
+    def _user_content(self, loop: RangeNode, segment: Segment) -> ActionNode | None:
+        """The action that prints a user's text without tools."""
+        found = []
+        for node in self.layout.nodes:
+            if not isinstance(node, ActionNode) or self.layout.loop_of(node) is not loop:
+                continue
+            operand = single(node.pipe)
+            if operand is None or path_of(operand)[-1:] != ("Content",):
+                continue
+            roles = self.layout.roles(node)
+            if (roles is None or "user" in roles) and not self._with_tools(node):
+                found.append(node)
+        return found[0] if found else None
+
+    def _with_tools(self, node: Node) -> bool:
+        return any(
+            isinstance(o, IfNode) and arm is o.list and self.layout.requires_tools(o.pipe)
+            for o, arm in self.layout.ancestors(node)
+        )
+
+    def _text_before(self, content: Node, segment: Segment) -> str:
+        parts: list[str] = []
+        node: Node = content
+        while True:
+            place = self.layout.place(node)
+            for before in reversed(place.list.nodes[: place.index]):
+                if isinstance(before, TextNode):
+                    parts.append(before.text)
+                elif isinstance(before, ActionNode) and not before.pipe.decl:
+                    operand = single(before.pipe)
+                    parts.append("{role}" if operand is not None and path_of(operand)[-1:] == ("Role",) else "")
+            owner = place.owner
+            if owner is None or not isinstance(owner, IfNode) or owner in self.layout.loops:
+                break
+            if self.layout.asks_user(owner):
+                break
+            node = owner
+        return "".join(reversed(parts))
+
+    def _text_after(self, content: Node) -> str:
+        node: Node = content
+        for _ in range(3):
+            place = self.layout.place(node)
+            text = ""
+            for after in place.list.nodes[place.index + 1 :]:
+                if not isinstance(after, TextNode):
+                    break
+                text += after.text
+            if text.strip():
+                return text
+            owner = place.owner
+            if not isinstance(owner, IfNode):
+                return ""
+            node = owner
+        return ""
+
+
+def _printed_end(node: Node) -> str:
+    return node.text[-2:] if isinstance(node, TextNode) else "x"
+
+
+def _separated(before: str, text: str) -> str:
+    """Text with a blank line in front of it, unless there is one."""
+    if before.endswith("\n\n"):
+        return text.lstrip("\r\n")
+    if text[:1].isspace():
+        return text
+    return ("\n" if before.endswith("\n") else "\n\n") + text
+
+
+def _ends_in_space(node: Node) -> bool:
+    """Whether what a unit prints ends in white space."""
+    while isinstance(node, IfNode) and node.list.nodes:
+        node = node.list.nodes[-1]
+    return isinstance(node, TextNode) and node.text[-1:].isspace()

@@ -1,0 +1,391 @@
+"""How a Go chat template is laid out: its loops over the messages, what each branch asks for and what it prints."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from templatefix.gotemplate.nodes import (
+    ActionNode,
+    BlockNode,
+    BranchNode,
+    ChainNode,
+    CommandNode,
+    CommentNode,
+    DefineNode,
+    FieldNode,
+    IdentifierNode,
+    IfNode,
+    ListNode,
+    Node,
+    PipeNode,
+    RangeNode,
+    StringNode,
+    TemplateNode,
+    TextNode,
+    VariableNode,
+    WithNode,
+)
+from templatefix.gotemplate.parser import Tree
+from templatefix.gotemplate.source import Span
+from templatefix.gotemplate.visitor import walk
+
+MESSAGE_FIELDS = frozenset({"Content", "Thinking", "ToolCalls", "Images"})
+_MARK = re.compile(r"<[^<>\s]{1,60}>|\[[^\[\]]{1,60}\]")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a node stands."""
+
+    owner: Node | None  # the branch (or define) whose arm holds it; None at the top
+    list: ListNode
+    index: int
+
+
+def path_of(node: Node) -> tuple[str, ...]:
+    """The fields that an operand names: `.A.B`, `$.A.B` and `$x.A.B` give A, B (and `$x`, unless it is `$`)."""
+    if isinstance(node, FieldNode):
+        return node.ident
+    if isinstance(node, VariableNode):
+        return node.ident[1:] if node.ident[0] == "$" else node.ident
+    if isinstance(node, ChainNode):
+        return (*path_of(node.node), *node.field)
+    return ()
+
+
+def single(pipe: Node | None) -> Node | None:
+    """The only operand of a pipeline that is nothing but an operand (in parentheses or not)."""
+    while isinstance(pipe, PipeNode):
+        if len(pipe.cmds) != 1 or len(pipe.cmds[0].args) != 1:
+            return None
+        pipe = pipe.cmds[0].args[0]
+    return pipe
+
+
+def call_of(node: Node | None) -> tuple[str, tuple[Node, ...]] | None:
+    """Name and arguments of a pipeline that is one function call."""
+    while isinstance(node, PipeNode):
+        if len(node.cmds) != 1:
+            return None
+        args = node.cmds[0].args
+        if len(args) == 1:
+            node = args[0]
+            continue
+        if isinstance(args[0], IdentifierNode):
+            return args[0].ident, args[1:]
+        return None
+    return None
+
+
+def arms(node: Node) -> tuple[ListNode, ...]:
+    """The lists of nodes right inside a node."""
+    if isinstance(node, BranchNode):
+        return (node.list,) if node.else_list is None else (node.list, node.else_list)
+    if isinstance(node, (DefineNode, BlockNode)):
+        return (node.list,)
+    return ()
+
+
+class Layout:
+    """Reads one parsed template."""
+
+    def __init__(self, tree: Tree) -> None:
+        self.tree = tree
+        self.source = tree.source
+        self._places: dict[int, Place] = {}
+        self._owners: dict[int, tuple[Node | None, ListNode]] = {}
+        self._index(tree.root, None)
+        self.nodes = [node for node in walk(tree.root)]
+        self.variables = self._aliases()
+        self.loops = [n for n in self.nodes if isinstance(n, RangeNode) and self.is_messages(single(n.pipe))]
+
+    def _index(self, top: ListNode, owner: Node | None) -> None:
+        stack: list[tuple[ListNode, Node | None]] = [(top, owner)]
+        while stack:
+            nodes, holder = stack.pop()
+            for index, node in enumerate(nodes.nodes):
+                self._places[id(node)] = Place(holder, nodes, index)
+                stack.extend((arm, node) for arm in arms(node))
+
+    def _aliases(self) -> dict[str, list[PipeNode]]:
+        """The pipelines assigned to each variable, those of range and with included."""
+        found: dict[str, list[PipeNode]] = {}
+        for node in self.nodes:
+            if isinstance(node, PipeNode):
+                for variable in node.decl:
+                    found.setdefault(variable.ident[0], []).append(node)
+        return found
+
+    # Places
+
+    def place(self, node: Node) -> Place:
+        """Where a node stands that is an element of a list."""
+        return self._places[id(node)]
+
+    def ancestors(self, node: Node) -> Iterator[tuple[Node, ListNode]]:
+        """The branches around a node, innermost first, each with the arm that leads to it."""
+        place = self._places.get(id(node))
+        while place is not None and place.owner is not None:
+            yield place.owner, place.list
+            place = self._places.get(id(place.owner))
+
+    def loop_of(self, node: Node) -> RangeNode | None:
+        """The loop over the messages that a node stands in (the innermost)."""
+        for owner, arm in self.ancestors(node):
+            if isinstance(owner, RangeNode) and owner in self.loops and arm is owner.list:
+                return owner
+        return None
+
+    def at(self, span: Span) -> Node | None:
+        """The listed node (text, action, branch) that has a span or holds it most narrowly."""
+        best: Node | None = None
+        for node in self.nodes:
+            if id(node) in self._places and node.span.contains(span) and (best is None or len(node.span) <= len(best.span)):
+                best = node
+        return best
+
+    def exclusive(self, left: Node, right: Node) -> bool:
+        """Whether two nodes stand in different arms of one branch."""
+        of_left = {id(owner): arm for owner, arm in self.ancestors(left)}
+        return any(id(o) in of_left and of_left[id(o)] is not arm for o, arm in self.ancestors(right))
+
+    def dot_is_root(self, node: Node) -> bool:
+        """Whether dot is the request's data where a node stands."""
+        return not any(
+            isinstance(owner, (RangeNode, WithNode, DefineNode, BlockNode)) and arm is owner.list
+            for owner, arm in self.ancestors(node)
+        )
+
+    def in_define(self, node: Node) -> bool:
+        """Whether a node belongs to a named template."""
+        return any(isinstance(owner, (DefineNode, BlockNode)) for owner, _ in self.ancestors(node))
+
+    # What expressions name
+
+    def _resolves(self, node: Node | None, name: str) -> bool:
+        if node is None:
+            return False
+        path = path_of(node)
+        if path and path[-1] == name and len(path) == 1:
+            return True
+        if isinstance(node, VariableNode) and len(node.ident) == 1 and node.ident[0] != "$":
+            pipes = self.variables.get(node.ident[0], [])
+            return bool(pipes) and all(
+                not self._is_loop_variable(p) and self._resolves_directly(single_value(p), name) for p in pipes
+            )
+        return False
+
+    @staticmethod
+    def _resolves_directly(node: Node | None, name: str) -> bool:
+        return node is not None and path_of(node) == (name,)
+
+    def _is_loop_variable(self, pipe: PipeNode) -> bool:
+        return any(isinstance(n, RangeNode) and n.pipe is pipe for n in self.nodes)
+
+    def is_messages(self, node: Node | None) -> bool:
+        """Whether an operand is the list of messages."""
+        return self._resolves(node, "Messages")
+
+    def is_tools(self, node: Node | None) -> bool:
+        """Whether an operand is the list of tools."""
+        return self._resolves(node, "Tools")
+
+    def is_system(self, node: Node | None) -> bool:
+        """Whether an operand is the joined system text."""
+        return self._resolves(node, "System")
+
+    def names(self, node: Node, what: str) -> bool:
+        """Whether an expression or any node below names `Tools`, `System` or `Messages`."""
+        return any(
+            isinstance(n, (FieldNode, VariableNode)) and self._resolves(n, what)
+            or isinstance(n, (FieldNode, VariableNode)) and what in path_of(n)[:1]
+            for n in walk(node)
+        )
+
+    # What branches print
+
+    def prints_tools(self, node: Node) -> bool:
+        """Whether tool definitions are printed by a node or below it."""
+        for each in walk(node):
+            if isinstance(each, ActionNode) and not each.pipe.decl and self.names(each.pipe, "Tools"):
+                return True
+            if isinstance(each, (RangeNode, WithNode)) and self.names(each.pipe, "Tools") and self._prints(each.list):
+                return True
+            if isinstance(each, TemplateNode) and each.pipe is not None and self.names(each.pipe, "Tools"):
+                return True
+        return False
+
+    @staticmethod
+    def _prints(nodes: ListNode) -> bool:
+        return any(isinstance(each, (ActionNode, TemplateNode)) and not getattr(each.pipe, "decl", ()) for each in walk(nodes))
+
+    def prints_system(self, node: Node) -> bool:
+        """Whether the joined system text is printed by a node or below it."""
+        return any(isinstance(n, ActionNode) and not n.pipe.decl and self.names(n.pipe, "System") for n in walk(node))
+
+    def prints_message(self, node: Node) -> bool:
+        """Whether text, thinking or calls of a message are printed by a node or below it."""
+        for each in walk(node):
+            if isinstance(each, (FieldNode, VariableNode, ChainNode)):
+                path = path_of(each)
+                if path and path[-1] in MESSAGE_FIELDS and not self._only_asked(each, node):
+                    return True
+        return False
+
+    def _only_asked(self, field: Node, within: Node) -> bool:
+        """Whether a field stands in conditions only."""
+        return any(
+            isinstance(n, IfNode) and n.pipe.span.contains(field.span) for n in walk(within)
+        )
+
+    # Dependence on the end of the conversation
+
+    def moving(self, node: Node, depth: int = 0) -> bool:
+        """Whether an expression asks for what follows: a length, an element or a slice of the messages."""
+        if depth > 8:
+            return True
+        for each in walk(node):
+            if isinstance(each, CommandNode) and len(each.args) > 1 and isinstance(each.args[0], IdentifierNode):
+                if each.args[0].ident in ("and", "or", "not"):
+                    continue
+                if any(self.is_messages(single(arg)) for arg in each.args[1:]):
+                    return True
+            if isinstance(each, VariableNode) and each.ident[0] != "$" and self._moving_variable(each, depth):
+                return True
+        return False
+
+    def _moving_variable(self, use: VariableNode, depth: int) -> bool:
+        for pipe in self.variables.get(use.ident[0], []):
+            if any(variable.span == use.span for variable in pipe.decl) or self._is_loop_variable(pipe):
+                continue
+            if self.moving(PipeNode(pipe.span, pipe.pos, (), False, pipe.cmds), depth + 1):
+                return True
+            if pipe.is_assign and self._set_by_finished_loop(pipe, use):
+                return True
+        return False
+
+    def _set_by_finished_loop(self, pipe: PipeNode, use: VariableNode) -> bool:
+        setter = next((n for n in self.nodes if isinstance(n, ActionNode) and n.pipe is pipe), None)
+        loop = self.loop_of(setter) if setter is not None else None
+        return loop is not None and not loop.span.contains(use.span) and not self._set_once(setter, use.ident[0])
+
+    def _set_once(self, setter: Node | None, name: str) -> bool:
+        """Whether an assignment happens only while the variable has its first value."""
+        if setter is None:
+            return False
+        for owner, arm in self.ancestors(setter):
+            if isinstance(owner, IfNode) and arm is owner.list:
+                for conjunct in conjuncts(owner.pipe):
+                    call = call_of(conjunct)
+                    if call and call[0] in ("lt", "eq", "not") and any(path_of(arg) == (name,) for arg in call[1]):
+                        return True
+        return False
+
+    def moving_parts(self, pipe: PipeNode) -> list[Node]:
+        """The largest parts of a condition that ask for what follows and name neither tools nor system text."""
+        if not self.moving(pipe):
+            return []
+        if not self.names(pipe, "Tools") and not self.names(pipe, "System"):
+            return [pipe]
+        parts: list[Node] = []
+        for command in pipe.cmds:
+            for arg in command.args:
+                if isinstance(arg, PipeNode):
+                    parts += self.moving_parts(arg)
+                elif self.moving(arg):
+                    parts.append(arg)
+        return parts
+
+    # Conditions
+
+    def requires_tools(self, pipe: PipeNode) -> bool:
+        """Whether a condition can only hold when tools are given."""
+        return any(self.is_tools(single(part) or part) for part in conjuncts(pipe))
+
+    def asks_only_tools(self, pipe: PipeNode) -> bool:
+        """Whether a condition is nothing but the tools."""
+        return self.is_tools(single(pipe))
+
+    def roles(self, node: Node) -> set[str] | None:
+        """The roles of messages that an arm serves, by the comparisons around it; None: not known."""
+        for owner, arm in self.ancestors(node):
+            if isinstance(owner, IfNode) and arm is owner.list:
+                found = {s for part in conjuncts(owner.pipe) for s in self.asked_roles(part)}
+                if found:
+                    return found
+            if isinstance(owner, RangeNode) and owner in self.loops:
+                return None
+        return None
+
+    def asks_user(self, branch: IfNode) -> bool:
+        """Whether a branch serves user messages."""
+        return any("user" in self.asked_roles(part) for part in conjuncts(branch.pipe))
+
+    def loop_of_pipe(self, pipe: PipeNode) -> RangeNode | None:
+        """The loop over the messages in whose body (or head) a pipeline stands."""
+        found = [loop for loop in self.loops if loop.span.contains(pipe.span)]
+        return found[-1] if found else None
+
+    @staticmethod
+    def asked_roles(part: Node) -> set[str]:
+        """The roles that a condition compares with."""
+        call = call_of(part)
+        if call is None:
+            return set()
+        name, args = call
+        if name == "or":
+            return {role for arg in args for role in Layout.asked_roles(arg)}
+        if name == "eq" and any(path_of(arg)[-1:] == ("Role",) for arg in args):
+            return {arg.value for arg in args if isinstance(arg, StringNode)}
+        return set()
+
+    # Names
+
+    def fresh(self, name: str) -> str:
+        """A variable name that the template does not use."""
+        used = {variable.ident[0] for variable in self.nodes if isinstance(variable, VariableNode)}
+        candidate, number = name, 2
+        while candidate in used:
+            candidate, number = f"{name}{number}", number + 1
+        return candidate
+
+    def free_variables(self, nodes: Sequence[Node]) -> set[str]:
+        """The variables that nodes use and do not declare, `$` apart."""
+        used: set[str] = set()
+        declared: set[str] = set()
+        for top in nodes:
+            for node in walk(top):
+                if isinstance(node, PipeNode) and not node.is_assign:
+                    declared |= {variable.ident[0] for variable in node.decl}
+                elif isinstance(node, VariableNode):
+                    used.add(node.ident[0])
+        return used - declared - {"$"}
+
+
+def single_value(pipe: PipeNode) -> Node | None:
+    """The only operand on the right of an assignment."""
+    return single(PipeNode(pipe.span, pipe.pos, (), False, pipe.cmds))
+
+
+def conjuncts(pipe: Node) -> list[Node]:
+    """The parts of a condition that must all hold."""
+    call = call_of(pipe)
+    if call is not None and call[0] == "and":
+        return [part for arg in call[1] for part in conjuncts(arg)]
+    return [pipe]
+
+
+def is_blank(node: Node) -> bool:
+    """Whether a node prints nothing, or nothing but white space."""
+    if isinstance(node, TextNode):
+        return not node.text.strip()
+    return isinstance(node, (CommentNode, DefineNode)) or (isinstance(node, ActionNode) and bool(node.pipe.decl))
+
+
+def is_block(text: str) -> bool:
+    """Whether a text brings its own frame of marks, as `[AVAILABLE_TOOLS] … [/AVAILABLE_TOOLS]` does."""
+    stripped = text.strip()
+    start = _MARK.match(stripped)
+    return start is not None and stripped[-1:] in ">]"
