@@ -1,0 +1,113 @@
+"""Where the tool definitions stand in a prompt."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from templatefix.chat.rendering import Piece, Rendering
+from templatefix.chat.request import Request
+
+_SHORT: Final = 40  # characters: a name, no definition
+_PARAMETERS: Final = ("parameters", "parameters.type", "required", "key")
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """One complete pass over the tool definitions: which pieces, and where in the prompt, in bytes."""
+
+    first: int  # index of the first piece
+    last: int  # index of the last piece
+    start: int
+    end: int
+
+
+class _Collector:
+    """Follows the pieces that print tools; a pass ends where a tool begins anew."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self.passes: list[tuple[int, int]] = []
+        self._forget()
+
+    def _forget(self) -> None:
+        self.fields: dict[int, set[str]] = {}
+        self.first = self.last = -1
+        self.tool = -1
+
+    def _complete(self) -> bool:
+        return len(self.fields) == self.count and all(
+            fields & {"", "function"} or ("name" in fields and "parameters" in fields)
+            for fields in self.fields.values()
+        )
+
+    def close(self) -> None:
+        """End the pass at hand."""
+        if self.first >= 0 and self._complete():
+            self.passes.append((self.first, self.last))
+        self._forget()
+
+    def add(self, index: int, tool: int, field: str) -> None:
+        """Take in a piece that prints a field of a tool."""
+        again = field in ("", "function", "name") and field in self.fields.get(tool, ())
+        if field == "key":
+            if tool in self.fields:
+                self.fields[tool].add("parameters")
+                self.last = index
+            return
+        if tool < self.tool or again:
+            self.close()
+        if self.first < 0:
+            self.first = index
+        self.last, self.tool = index, tool
+        self.fields.setdefault(tool, set()).add("parameters" if field in _PARAMETERS else field)
+
+
+def _words(tool: Any) -> list[str]:
+    # What a definition must show; a call of the tool has no description.
+    function = tool.get("function") or {}
+    parameters = function.get("parameters") or {}
+    told = max(re.findall(r"[\w ]+", str(function.get("description") or "")), key=len, default="")
+    return [str(function.get("name", "")), told, *(parameters.get("properties") or {})]
+
+
+def _printed(piece: Piece, tools: Sequence[list[str]]) -> Iterator[tuple[int, str]]:
+    """The tools, with the field, that a piece prints."""
+    origin = piece.origin
+    if origin is not None and origin.kind == "tools":
+        if piece.text.strip():
+            for index in range(len(tools)):
+                yield index, ""
+        return
+    if origin is not None and origin.kind == "tool":
+        yield origin.index, origin.field
+    if len(piece.text) > _SHORT:
+        # Text that was put together in a variable has no origin, or that of one of its parts.
+        for index, words in enumerate(tools):
+            if words[0] in piece.text and all(words) and all(word in piece.text for word in words):
+                if origin is None or origin.index != index or origin.kind != "tool":
+                    yield index, ""
+    elif origin is None:
+        # The keys of a map have no origin.
+        for index, words in enumerate(tools):
+            if piece.text in words[2:]:
+                yield index, "key"
+
+
+def tool_passes(rendering: Rendering, request: Request) -> tuple[Pass, ...]:
+    """The complete passes over the definitions of the request's tools; a list of names is none."""
+    if not request.tools:
+        return ()
+    collector = _Collector(len(request.tools))
+    words = [_words(tool) for tool in request.tools]
+    offsets = [0]
+    total = 0
+    for index, piece in enumerate(rendering.pieces):
+        for tool, field in _printed(piece, words):
+            collector.add(index, tool, field)
+        total += len(piece.text.encode("utf-8", "surrogateescape"))
+        offsets.append(total)
+    collector.close()
+    return tuple([Pass(first, last, offsets[first], offsets[last + 1]) for first, last in collector.passes])
