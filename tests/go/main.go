@@ -6,6 +6,7 @@
 //	{"op":"exec","template":…,"data":…}       the template over plain data, see value.go
 //	{"op":"chat","template":…,"messages":…}   a chat request as Ollama's server renders it
 //	{"op":"derive","template":…}              what Ollama's server reads off the tree
+//	{"op":"time","template":…,"repeat":…}     a chat request: the shortest parse and render, in microseconds
 //
 // With -batch, each line is a chat request without "op"; the answers are those of `templatefix render --batch`.
 package main
@@ -36,6 +37,8 @@ type answer struct {
 	ErrorBase64  *string           `json:"error_base64,omitempty"`
 	Nodes        []node            `json:"nodes,omitempty"`
 	Templates    map[string]string `json:"templates,omitempty"`
+	ParseUS      float64           `json:"parse_us,omitempty"`
+	RenderUS     float64           `json:"render_us,omitempty"`
 	*template.Derived
 }
 
@@ -67,6 +70,7 @@ type question struct {
 	Base64   bool            `json:"base64"` // the template's text is base64
 	Data     json.RawMessage `json:"data"`
 	Date     string          `json:"date"`
+	Repeat   int             `json:"repeat"`
 	template.Request
 }
 
@@ -158,6 +162,8 @@ func reply(q *question, chats chatCache) (a *answer, err error) {
 		return executed(q.Template, q.Data)
 	case "chat":
 		return chats.render(q), nil
+	case "time":
+		return timed(q), nil
 	case "derive":
 		t, err := template.Parse(q.Template)
 		if err != nil {
@@ -192,4 +198,31 @@ func (c chatCache) render(q *question) *answer {
 		return failed("exec", err)
 	}
 	return rendered(out.Bytes())
+}
+
+func timed(q *question) *answer {
+	a := &answer{OK: true}
+	for range q.Repeat {
+		start := time.Now()
+		t, err := template.Parse(q.Template)
+		if err != nil {
+			return failed("parse", err)
+		}
+		between := time.Now()
+		var out bytes.Buffer
+		if err := t.Execute(&out, &q.Request); err != nil {
+			return failed("exec", err)
+		}
+		a.ParseUS = shorter(a.ParseUS, between.Sub(start))
+		a.RenderUS = shorter(a.RenderUS, time.Since(between))
+	}
+	return a
+}
+
+func shorter(best float64, taken time.Duration) float64 {
+	micros := float64(taken.Nanoseconds()) / 1000
+	if best == 0 || micros < best {
+		return micros
+	}
+	return best
 }
