@@ -10,11 +10,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from templatefix.analysis.loops import Loop
+from templatefix.analysis.tools import tool_passes
 from templatefix.chat.rendering import ChatTemplate, RenderError, Rendering
 from templatefix.chat.request import Request
 from templatefix.lab.engine import Engine, Session
 from templatefix.lab.figures import AbResult, ArmFigures, RequestFigures, overlapping
-from templatefix.lab.replies import new_ranges, reply_index, reply_text, tools_stand
+from templatefix.lab.replies import new_ranges, reply_index, reply_text
+
+
+def _as_it_is(request: Request) -> Request:
+    return request
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +28,7 @@ class Arm:
 
     name: str
     template: ChatTemplate
+    served: Callable[[Request], Request] = _as_it_is  # the request as the server hands it to the template
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +84,7 @@ def _steps(arm: Arm, loop: Loop, reasons: list[str]) -> list[_Step]:
     prompts: list[Rendering] = []
     for request in loop.requests:
         try:
-            prompts.append(arm.template.render(request))
+            prompts.append(arm.template.render(arm.served(request)))
         except RenderError as error:
             reasons.append(f"{arm.name} cannot render {loop.name}, step {len(prompts)}: {error}")
             return []
@@ -87,7 +93,7 @@ def _steps(arm: Arm, loop: Loop, reasons: list[str]) -> list[_Step]:
         before, new = "", [(0, len(prompt.data))]
         if index > 0:
             before, new = _transition(loop.requests[index - 1], prompts[index - 1], request, prompt)
-        tools = tools_stand(prompt, len(request.tools))
+        tools = bool(tool_passes(prompt, request))
         steps.append(_Step(loop.name, index, prompt.text, before, tuple(new), tools))
     return steps
 

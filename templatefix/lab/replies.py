@@ -26,11 +26,20 @@ def reply_text(before: Rendering, after: Rendering, reply: int) -> str:
     if after.text.startswith(before.text) and end >= len(before.text):
         return after.text[len(before.text) : end]
     region = after.text[start:end]
-    for size in range(len(region), 0, -1):
-        if before.text.endswith(region[:size]):
-            return region[size:]
-    shared = max((_common(tail, region) for tail in _suffixes(_tail(before))), default=0)
-    return region[shared:] if shared >= _LEAST_HEADER else region
+    return region[_written(before, region) :]
+
+
+def _written(before: Rendering, region: str) -> int:
+    """How many characters of the reply's turn the prompt before it ends with: its header, as a rule.
+
+    A tail that goes on otherwise than the header in history shares the opening with it.
+    """
+    ending = max(size for size in range(len(region) + 1) if before.text.endswith(region[:size]))
+    opening = max((_common(tail, region) for tail in _suffixes(_tail(before))), default=0)
+    unclosed = region.rfind("<", 0, opening)
+    if unclosed >= 0 and ">" not in region[unclosed:opening]:
+        opening = unclosed  # two special tokens that begin alike share nothing
+    return max(ending, opening if opening >= _LEAST_HEADER else 0)
 
 
 def new_ranges(rendering: Rendering, first_new: int) -> list[tuple[int, int]]:
@@ -52,15 +61,6 @@ def new_ranges(rendering: Rendering, first_new: int) -> list[tuple[int, int]]:
         else:
             ranges.append((start, end))
     return ranges
-
-
-def tools_stand(rendering: Rendering, tools: int) -> bool:
-    """Whether the definition of every tool stands in the prompt; a list of names does not count."""
-    origins = [piece.origin for piece in rendering.pieces if piece.text and piece.origin is not None]
-    if any(origin.kind == "tools" for origin in origins):
-        return True
-    defined = {origin.index for origin in origins if origin.kind == "tool" and origin.field != "name"}
-    return tools > 0 and len(defined) == tools
 
 
 def _placed(rendering: Rendering) -> Iterator[tuple[Piece, int, int]]:

@@ -136,7 +136,7 @@ class _Reader:
         if item == Kind.STRING:
             return self._strings(count, keep)
         if item == Kind.ARRAY:
-            return [self._value(Kind.ARRAY, keep) for _ in range(count)]
+            raise GgufError("it holds an array of arrays")
         layout = f"<{count}{_code(item)}"
         start, size = self._at, struct.calcsize(layout)
         if start + size > len(self._data):

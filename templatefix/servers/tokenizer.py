@@ -66,7 +66,7 @@ class Donor:
     """Where a tokenizer comes from; reading it raises TokenizerError, GgufError or OSError."""
 
     name: str  # for people and for `tokenizer` in results
-    digest: str  # of the content
+    digest: str  # of the content; of a GGUF file, of what tells that the file is the same
     read: Callable[[], Tokenizer]
 
 
