@@ -148,7 +148,7 @@ def format_floating(value: float, verb: str, spec: Directive) -> str | None:
     verb = {"v": "g", "F": "f"}.get(verb, verb)
     number = format_float(value, verb, precision)
     if spec is PLAIN:
-        return number.lstrip("+") if number == "NaN" else number
+        return number
     sign = number[0] if number[0] in "+-" else ""
     number = number[len(sign) :]
     shown = sign if sign == "-" else "+" if spec.plus else " " if spec.space else ""
@@ -157,11 +157,9 @@ def format_floating(value: float, verb: str, spec: Directive) -> str | None:
         return pad((shown or sign) + number, spec, zero=False)
     if spec.sharp and verb != "b":
         number = _with_point(number, verb, precision)
-    # A sign that was asked for, or a minus, stands before the zeros.
-    if shown not in ("", " ") or shown == " ":
-        missing = (spec.width or 0) - len(shown) - len(number)
-        if spec.zero and not spec.minus and missing > 0:
-            return shown + "0" * missing + number
+    missing = (spec.width or 0) - len(shown) - len(number)
+    if shown and spec.zero and not spec.minus and missing > 0:
+        return shown + "0" * missing + number
     return pad(shown + number, spec)
 
 
