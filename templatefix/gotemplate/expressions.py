@@ -1,0 +1,245 @@
+"""Compiles pipelines to closures that give a value.
+
+Go keeps track of the node it is "at" and names it in errors. Here that node is found when a template is compiled
+(`last_at`), except behind `and` and `or`, which stop early: those leave it in the state.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from templatefix.gotemplate import calls
+from templatefix.gotemplate.fields import dot_itself, field_reader, refused_call
+from templatefix.gotemplate.functions import BUILTINS, Function
+from templatefix.gotemplate.nodes import (
+    BoolNode,
+    ChainNode,
+    CommandNode,
+    DotNode,
+    FieldNode,
+    IdentifierNode,
+    NilNode,
+    Node,
+    NumberNode,
+    PipeNode,
+    StringNode,
+    VariableNode,
+)
+from templatefix.gotemplate.printer import go_string
+from templatefix.gotemplate.runtime import DYNAMIC, UNSET, At, Context, Expression, State
+from templatefix.gotemplate.values import INVALID
+
+# Functions that never return a nil interface.
+_NEVER_NIL: Final = frozenset(BUILTINS) - {"and", "call", "index", "or"}
+
+
+class Expressions:
+    """Compiles the pipelines of one template. Variables are resolved here, by the scopes that Go would have then."""
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+        self.scopes: list[tuple[str, int]] = [("$", 0)]
+        self.slots = 0
+
+    def _declare(self, name: str) -> int:
+        self.slots += 1
+        self.scopes.append((name, self.slots))
+        return self.slots
+
+    def slot_of(self, name: str) -> int:
+        """Where the state keeps the variable that a name means here."""
+        for known, slot in reversed(self.scopes):
+            if known == name:
+                return slot
+        raise AssertionError(f"the parser let an undefined variable pass: {name}")
+
+    def pipe(self, node: PipeNode) -> Expression:
+        """A pipeline; a nil interface comes out as INVALID."""
+        evaluate = self.open_pipe(node)
+        last = node.cmds[-1].args[0]
+        never_nil = isinstance(last, IdentifierNode) and last.ident in _NEVER_NIL - self.context.custom
+        return evaluate if node.decl or never_nil else _unwrapped(evaluate)
+
+    def open_pipe(self, node: PipeNode) -> Expression:
+        """A pipeline with its declarations, for those to whom a nil interface is as good as INVALID."""
+        evaluate = self._command(node.cmds[0], None)
+        for command in node.cmds[1:]:
+            evaluate = self._command(command, _unwrapped(evaluate))
+        if not node.decl:
+            return evaluate
+        if node.is_assign:
+            slots = [self.slot_of(variable.ident[0]) for variable in node.decl]
+        else:
+            slots = [self._declare(variable.ident[0]) for variable in node.decl]
+        return _storing(evaluate, tuple(slots))
+
+    def _command(self, node: CommandNode, final: Expression | None) -> Expression:
+        first = node.args[0]
+        if isinstance(first, IdentifierNode):
+            return self._function(first, node, node.args[1:], final)
+        has_args = len(node.args) > 1 or final is not None
+        if isinstance(first, (FieldNode, ChainNode)) or (isinstance(first, VariableNode) and len(first.ident) > 1):
+            return self._chain(first, has_args, final)
+        if has_args:
+            return self.context.failing(first, f"can't give argument to non-function {go_string(first)}", final)
+        if isinstance(first, PipeNode):
+            return self.pipe(first)
+        if isinstance(first, NilNode):
+            return self.context.failing(first, "nil is not a command")
+        return self._operand(first)
+
+    def _operand(self, node: Node) -> Expression:
+        """A constant, dot, a variable, a field or a pipeline in parentheses."""
+        if isinstance(node, DotNode):
+            return dot_itself
+        if isinstance(node, (BoolNode, StringNode)):
+            return _constant(node.value)
+        if isinstance(node, NumberNode):
+            return self._number(node)
+        if isinstance(node, PipeNode):
+            return self.pipe(node)
+        if isinstance(node, VariableNode) and len(node.ident) == 1:
+            return self._variable(node)
+        assert isinstance(node, (FieldNode, ChainNode, VariableNode)), node
+        return self._chain(node, False, None)
+
+    def _number(self, node: NumberNode) -> Expression:
+        text = node.text
+        if node.complex_value is not None and node.float_value is None and node.int_value is None:
+            return _constant(node.complex_value)
+        hexadecimal = text[:2].lower() == "0x" and len(text) > 2 and "p" not in text and "P" not in text
+        if node.float_value is not None and not hexadecimal and not node.is_char and any(c in text for c in ".eEpP"):
+            return _constant(node.float_value)
+        if node.int_value is not None:
+            return _constant(node.int_value)
+        if node.uint_value is not None:
+            return self.context.failing(node, f"{text} overflows int")
+        return _constant(INVALID)
+
+    def _variable(self, node: VariableNode) -> Expression:
+        slot = self.slot_of(node.ident[0])
+
+        def read(state: State, dot: Any) -> Any:
+            value = state.variables[slot]
+            if value is UNSET:
+                raise self.context.error(state, node, f"undefined variable: {node.ident[0]}")
+            return value
+
+        return read
+
+    def _chain(
+        self, node: FieldNode | ChainNode | VariableNode, has_args: bool, final: Expression | None
+    ) -> Expression:
+        at: At = node
+        receiver: Expression = dot_itself
+        if isinstance(node, FieldNode):
+            names = node.ident
+        elif isinstance(node, VariableNode):
+            receiver, names = self._variable(VariableNode(node.span, node.pos, node.ident[:1])), node.ident[1:]
+        elif isinstance(node.node, NilNode):
+            message = f"indirection through explicit nil in {go_string(node)}"
+            return self.context.failing(node, message, final)
+        else:
+            receiver, names = self._argument(node.node, "any"), node.field
+            at = last_at(node.node)
+        if has_args:
+            return refused_call(self.context, receiver, names, at, final)
+        return field_reader(self.context, receiver, names, at)
+
+    def _function(
+        self, node: IdentifierNode, call: Node, args: tuple[Node, ...], final: Expression | None
+    ) -> Expression:
+        name = node.ident
+        function = self.context.functions.get(name)
+        if function is None:
+            return self.context.failing(node, f'"{name}" is not a defined function')
+        message = _wrong_count(name, function, len(args), final is not None)
+        if message:
+            return self.context.failing(node, message, final)
+        operands = [self._argument(arg, _param(function, place)) for place, arg in enumerate(args)]
+        if final is not None:
+            at = last_at(args[-1]) if args else node
+            operands.append(calls.converted(self.context, final, _param(function, len(args)), at))
+        if self.context.is_builtin(name):
+            if name in ("and", "or"):
+                places = [*map(last_at, args), *[node] * (final is not None)]
+                return calls.short_circuit(name == "or", list(zip(operands, places, strict=True)))
+            if name == "eq" and len(args) == 2 and isinstance(args[1], StringNode):
+                return calls.equals_text(self.context, operands[0], args[1].value, call)
+            if name == "call":
+                operands.insert(0, _constant(go_string(args[0]) if args else "<reflect.Value Value>"))
+        return calls.invocation(self.context, name, function, call, tuple(operands))
+
+    def _argument(self, node: Node, param: str) -> Expression:
+        """An argument, converted to the type of its parameter as Go does."""
+        if isinstance(node, NilNode):
+            if param == "string":
+                return self.context.failing(node, "cannot assign nil to string")
+            return _constant(INVALID if param == "value" else None)
+        if isinstance(node, IdentifierNode):
+            evaluate = self._function(node, node, (), None)
+        elif param == "string" and isinstance(node, (BoolNode, NumberNode)):
+            return self.context.failing(node, f"expected string; found {go_string(node)}")
+        else:
+            evaluate = self._operand(node)
+        return calls.converted(self.context, evaluate, param, last_at(node))
+
+
+def _wrong_count(name: str, function: Function, args: int, piped: bool) -> str:
+    """Go's sentence where a function is given too few or too many arguments, else nothing."""
+    least = len(function.params) - function.variadic
+    if function.variadic:
+        return f"wrong number of args for {name}: want at least {least} got {args}" if args + piped < least else ""
+    return f"wrong number of args for {name}: want {least} got {args + piped}" if args + piped != least else ""
+
+
+def _param(function: Function, place: int) -> str:
+    return function.params[min(place, len(function.params) - 1)]
+
+
+def _constant(value: Any) -> Expression:
+    def constant(state: State, dot: Any) -> Any:
+        return value
+
+    return constant
+
+
+def _unwrapped(evaluate: Expression) -> Expression:
+    def unwrap(state: State, dot: Any) -> Any:
+        value = evaluate(state, dot)
+        return INVALID if value is None else value
+
+    return unwrap
+
+
+def _storing(evaluate: Expression, slots: tuple[int, ...]) -> Expression:
+    def store(state: State, dot: Any) -> Any:
+        value = evaluate(state, dot)
+        if value is None:
+            value = INVALID
+        for slot in slots:
+            state.variables[slot] = value
+        return value
+
+    return store
+
+
+def last_at(node: Node) -> At:
+    """The node that Go is at once it has evaluated an operand."""
+    while True:
+        if isinstance(node, PipeNode):
+            node = node.cmds[-1]
+        elif isinstance(node, ChainNode):
+            node = node.node
+        elif isinstance(node, CommandNode):
+            first = node.args[0]
+            if not isinstance(first, IdentifierNode):
+                node = first
+            elif len(node.args) == 1:
+                return first
+            elif first.ident in ("and", "or"):
+                return DYNAMIC
+            else:
+                node = node.args[-1]
+        else:
+            return node

@@ -1,0 +1,101 @@
+"""Fields of values: `.A.B`, fast where they are there and with Go's errors where they are not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from templatefix.gotemplate.runtime import At, Context, Expression, State
+from templatefix.gotemplate.values import INVALID, Map, Nil, Struct, type_of, zero_value
+
+
+def dot_itself(state: State, dot: Any) -> Any:
+    """The expression `.`"""
+    return dot
+
+
+def field_reader(context: Context, receiver: Expression, names: tuple[str, ...], at: At) -> Expression:
+    """The chain of fields `names` of what `receiver` gives."""
+    if receiver is dot_itself and len(names) == 1:
+        return _field_of_dot(context, names[0], at)
+
+    def read_fields(state: State, dot: Any) -> Any:
+        value = first = receiver(state, dot)
+        try:
+            for name in names:
+                value = value.fields[name]
+        except (AttributeError, KeyError):
+            return _fields(context, state, first, names, at)
+        return value
+
+    return read_fields
+
+
+def _field_of_dot(context: Context, name: str, at: At) -> Expression:
+    names = (name,)
+
+    def read_field_of_dot(state: State, dot: Any) -> Any:
+        try:
+            return dot.fields[name]
+        except (AttributeError, KeyError):
+            return _fields(context, state, dot, names, at)
+
+    return read_field_of_dot
+
+
+def refused_call(
+    context: Context, receiver: Expression, names: tuple[str, ...], at: At, final: Expression | None
+) -> Expression:
+    """A chain of fields that is given arguments: no value here has a method that takes any."""
+    name = names[-1]
+
+    def fail(state: State, dot: Any) -> Any:
+        if final is not None:
+            final(state, dot)
+        holder = _fields(context, state, receiver(state, dot), names[:-1], at)
+        if holder is INVALID:
+            return INVALID
+        type_ = type_of(holder)
+        if name in type_.methods or (name == "String" and type_.stringer):
+            raise context.error(state, at, f"wrong number of args for {name}: want 0 got 1")
+        if isinstance(holder, Map) and type_.key is not None and type_.key.kind == "string":
+            raise context.error(state, at, f"{name} is not a method but has arguments")
+        if isinstance(holder, Struct) and name in type_.field_names:
+            raise context.error(state, at, f"{name} has arguments but cannot be invoked as function")
+        return _field(context, state, holder, name, at, interface=False)
+
+    return fail
+
+
+def _fields(context: Context, state: State, value: Any, names: tuple[str, ...], at: At) -> Any:
+    interface = False
+    for name in names:
+        holder = value
+        value = _field(context, state, holder, name, at, interface)
+        type_ = type_of(holder)
+        interface = isinstance(holder, Map) and type_.elem is not None and type_.elem.kind == "interface"
+    return value
+
+
+def _field(context: Context, state: State, holder: Any, name: str, at: At, interface: bool) -> Any:
+    """One field as Go looks it up; `interface` says that the holder was found in an interface, which errors name."""
+    if holder is INVALID:
+        return INVALID
+    if holder is None:
+        raise context.error(state, at, f"nil pointer evaluating interface {{}}.{name}")
+    type_ = type_of(holder)
+    if not isinstance(holder, Nil):
+        if name in type_.methods:
+            return type_.methods[name](holder)
+        if name == "String" and type_.stringer:
+            return context.printed(state, at, holder)
+    if isinstance(holder, Struct) and name in holder.fields:
+        return holder.fields[name]
+    if isinstance(holder, Map) and type_.key is not None and type_.key.kind == "string":
+        if name in holder.fields:
+            return holder.fields[name]
+        assert type_.elem is not None
+        return zero_value(type_.elem)
+    if isinstance(holder, Nil) and name in type_.field_names:
+        raise context.error(state, at, f"nil pointer evaluating {type_.name}.{name}")
+    shown = "interface {}" if interface else type_.name
+    raise context.error(state, at, f"can't evaluate field {name} in type {shown}")
