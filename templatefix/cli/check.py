@@ -1,0 +1,89 @@
+"""`templatefix check`: findings, and a picture of each loop."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from templatefix.cli.inputs import codes, known, resolved, template_of
+from templatefix.cli.options import Format, Ignore, Kind, Select, Targets
+from templatefix.cli.output import CliError, colours, complain, say, write
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from templatefix.report.checked import Checked
+
+_FORMATS = ("text", "json")
+
+
+def run(
+    targets: Targets,
+    form: Format = "text",
+    fail_on: Annotated[
+        str, typer.Option(metavar="error|warning|info", help="The least finding that gives exit code 1.")
+    ] = "error",
+    select: Select = None,
+    ignore: Ignore = None,
+    kind: Kind = None,
+) -> int:
+    """Find what makes prompts move, and show it on tool loops.
+
+    Exit code 0: nothing at or above --fail-on; 1: findings; 2: a target could not be checked.
+    """
+    from templatefix.report.checked import SEVERITIES
+
+    known("--format", form, _FORMATS)
+    severity = known("--fail-on", fail_on, SEVERITIES)
+    wanted, unwanted = codes(select), codes(ignore)
+    results = []
+    for number, target in enumerate(targets):
+        checked = _check(target, kind, wanted, unwanted)
+        results.append(checked)
+        if checked.failure is not None:
+            complain(checked.failure)
+        if form == "text":
+            _show(checked, first=number == 0)
+    _end(results, form)
+    return 2 if any(c.failure is not None for c in results) else int(any(c.at_least(severity) for c in results))
+
+
+def _check(target: str, kind: str | None, select: Collection[str], ignore: Collection[str]) -> Checked:
+    """Check one target; a failure is part of the result, so that it stops no other."""
+    from templatefix.analysis.analyse import analyse
+    from templatefix.report.checked import Checked
+
+    try:
+        found = resolved(target, kind)
+    except CliError as error:
+        return Checked(target, failure=str(error))
+    file = found.source if found.modelfile is None else found.modelfile.source
+    text, note = found.source.text, found.not_in_force()
+    try:
+        template = template_of(found)
+    except CliError as error:
+        return Checked(target, text=text, failure=str(error), note=note)
+    analysis = analyse(template, select, ignore)
+    return Checked(target, template.kind, text, file, found.position, analysis, note=note)
+
+
+def _show(checked: Checked, first: bool) -> None:
+    from templatefix.report.check_text import check_text
+    from templatefix.report.style import Style
+
+    write(("" if first else "\n") + check_text(checked, Style(colours())))
+
+
+def _end(results: list[Checked], form: str) -> None:
+    if form == "json":
+        import json
+
+        from templatefix.report.check_json import check_json
+
+        say(json.dumps(check_json(results), ensure_ascii=False, indent=2))
+    elif len(results) > 1:
+        from templatefix.report.check_text import check_table
+        from templatefix.report.style import Style
+
+        write("\n" + check_table(results, Style(colours())))

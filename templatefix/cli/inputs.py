@@ -1,0 +1,97 @@
+"""What commands read: targets and files, with their failures as one sentence."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from templatefix.cli.output import CliError
+
+if TYPE_CHECKING:
+    import datetime
+
+    from templatefix.chat.go import GoChatTemplate
+    from templatefix.chat.rendering import RenderError
+    from templatefix.chat.request import Request
+    from templatefix.servers.targets import Target
+
+_CODE = re.compile(r"TF[1-9][0-9]{2}")
+T = TypeVar("T", bound=str)
+
+
+def read_input(file: str) -> bytes:
+    """The bytes of a file, of standard input for `-`."""
+    if file == "-":
+        return sys.stdin.buffer.read()
+    try:
+        return Path(file).expanduser().read_bytes()
+    except FileNotFoundError:
+        raise CliError(f"there is no file {file}") from None
+    except IsADirectoryError:
+        raise CliError(f"{file} is a folder") from None
+    except OSError as error:
+        raise CliError(f"{file} cannot be read: {error.strerror or error}") from error
+
+
+def resolved(target: str, as_kind: str | None) -> Target:
+    """The target that a word on the command line names."""
+    from templatefix.servers.errors import ServerError
+    from templatefix.servers.targets import TargetError, resolve
+
+    try:
+        return resolve(target, as_kind)
+    except (TargetError, ServerError) as error:
+        raise CliError(str(error)) from error
+
+
+def served(target: Target, template: GoChatTemplate) -> Callable[[Request], Request]:
+    """What a server makes of a request before this template sees it."""
+    if target.shown is None:
+        return template.as_served
+    from templatefix.servers.served import as_served
+
+    shown = target.shown
+    return lambda request: as_served(request, shown)
+
+
+def explained(error: RenderError, target: Target) -> str:
+    """The engine's sentence with file, line and column, the line itself and a caret below it."""
+    from templatefix.gotemplate.errors import GoError
+    from templatefix.gotemplate.source import Span
+
+    if error.span is None:
+        return f"{target.name}: {error.message}"
+    span = Span(target.position(error.span.start).offset, target.position(error.span.end).offset)
+    source = target.source if target.modelfile is None else target.modelfile.source
+    return GoError(error.message, source, span).explain(target.name)
+
+
+def template_of(target: Target, date: datetime.date | None = None) -> GoChatTemplate:
+    """The template of a target, ready to render; Go's sentences do not name the file, as on the server."""
+    from templatefix.chat.go import GoChatTemplate
+    from templatefix.chat.rendering import RenderError
+
+    try:
+        return GoChatTemplate(target.source.text, date=date)
+    except RenderError as error:
+        raise CliError(explained(error, target)) from error
+
+
+def known(option: str, value: str, allowed: Sequence[T]) -> T:
+    """The value of an option that takes one of a few words."""
+    for word in allowed:
+        if word == value:
+            return word
+    raise CliError(f"{option} takes {', '.join(allowed[:-1])} or {allowed[-1]}, not {value}")
+
+
+def codes(words: Iterable[str] | None) -> tuple[str, ...]:
+    """The rule codes in the values of an option, parted by commas or blanks."""
+    found = tuple(code.upper() for word in words or () for code in word.replace(",", " ").split())
+    for code in found:
+        if not _CODE.fullmatch(code):
+            raise CliError(f"{code} is no rule code; they look like TF101")
+    return found

@@ -1,0 +1,18 @@
+"""Arguments and options that several commands share."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+Targets = Annotated[list[str], typer.Argument(metavar="TARGET", help="Models, files, or - for standard input.")]
+Target = Annotated[str, typer.Argument(metavar="TARGET", help="A model, a file, or - for standard input.")]
+Kind = Annotated[
+    str | None,
+    typer.Option("--as", metavar="KIND", help="What TARGET is: model, go or modelfile; by default what is there."),
+]
+Format = Annotated[str, typer.Option("--format", metavar="text|json", help="How to write the result.")]
+Select = Annotated[list[str] | None, typer.Option(metavar="CODES", help="Only these rules, such as TF101,TF102.")]
+Ignore = Annotated[list[str] | None, typer.Option(metavar="CODES", help="All rules but these.")]
+Date = Annotated[str | None, typer.Option(metavar="YYYY-MM-DD", help="The day that templates see.")]

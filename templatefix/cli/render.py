@@ -1,0 +1,131 @@
+"""`templatefix render`: the exact prompt of a request."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from io import BufferedReader
+from typing import TYPE_CHECKING, Annotated, cast
+
+import typer
+
+from templatefix.cli.inputs import explained, read_input, resolved, served, template_of
+from templatefix.cli.options import Date, Kind
+from templatefix.cli.output import CliError, complain, say, write_bytes
+
+if TYPE_CHECKING:
+    import datetime
+
+    from templatefix.chat.request import Request
+
+_CHUNK = 1 << 20  # bytes read at a time
+_SHOWN = 20  # lines that are complained about one by one
+
+
+def run(
+    target: Annotated[str | None, typer.Argument(help="A model, a file, or - for standard input.")] = None,
+    request: Annotated[
+        str | None, typer.Option(metavar="FILE", help="The request as JSON; - for standard input.")
+    ] = None,
+    pieces: Annotated[bool, typer.Option("--pieces", help="Show where each part of the prompt comes from.")] = False,
+    batch: Annotated[bool, typer.Option("--batch", help="Render JSON lines from standard input.")] = False,
+    date: Date = None,
+    kind: Kind = None,
+) -> int:
+    """Write the exact prompt bytes that the server would make of a request.
+
+    Thinking is on where the template has think tags, as on the server. With --batch, each line of standard input is
+    {"id","template","messages","tools","think","think_level"}, `think` is taken literally, and each line of output is
+    {"id","ok":true,"output"} or {"id","ok":false,"stage","error"}.
+    """
+    day = _day(date)
+    if batch:
+        if target is not None or request is not None or pieces:
+            raise CliError("--batch reads templates and requests from standard input, and takes --date alone")
+        return _batch(day)
+    if target is None or request is None:
+        raise CliError("render needs a TARGET and --request FILE, or --batch")
+    if target == "-" and request == "-":
+        raise CliError("the template and the request cannot both come from standard input")
+    return _render(target, request, kind, day, pieces)
+
+
+def _day(text: str | None) -> datetime.date | None:
+    if text is None:
+        return None
+    import datetime
+
+    try:
+        return datetime.date.fromisoformat(text)
+    except ValueError:
+        raise CliError(f"--date takes a day such as 2026-11-29, not {text}") from None
+
+
+def _batch(day: datetime.date | None) -> int:
+    import gc
+
+    from templatefix.chat.batch import Batch
+    from templatefix.chat.reading import BadRequest
+
+    gc.set_threshold(100_000)  # renders leave few cycles behind, and looking for them takes a tenth of the time
+    renders = Batch(day)
+    bad: list[str] = []
+    for number, (line, write) in enumerate(_lines(), 1):
+        if line.strip():
+            try:
+                write(renders.answer(line))
+            except BadRequest as error:
+                bad.append(f"line {number}: {error}")
+    for sentence in bad[:_SHOWN]:
+        complain(sentence)
+    if len(bad) > _SHOWN:
+        complain(f"and {len(bad) - _SHOWN} more lines that could not be read")
+    return 2 if bad else 0
+
+
+def _lines() -> Iterator[tuple[bytes, Callable[[bytes], None]]]:
+    """The lines of standard input, each with what takes its answer; answers go out whenever input has to be awaited."""
+    answers: list[bytes] = []
+    rest = b""
+    stdin = cast(BufferedReader, sys.stdin.buffer)
+    while chunk := stdin.read1(_CHUNK):
+        *lines, rest = (rest + chunk).split(b"\n")
+        for line in lines:
+            yield line, answers.append
+        write_bytes(b"".join(answers))
+        answers.clear()
+    if rest:
+        yield rest, answers.append
+        write_bytes(b"".join(answers))
+
+
+def _render(target: str, file: str, kind: str | None, day: datetime.date | None, pieces: bool) -> int:
+    from templatefix.chat.ollama_data import RequestError
+    from templatefix.chat.rendering import RenderError
+
+    request = _request(file)
+    found = resolved(target, kind)
+    try:
+        template = template_of(found, day)
+        rendering = template.render(served(found, template)(request))
+    except RenderError as error:
+        raise CliError(explained(error, found)) from error
+    except RequestError as error:
+        raise CliError(f"{file}: {error}") from error
+    if pieces:
+        from templatefix.report.pieces_text import pieces_text
+
+        say(pieces_text(rendering, found.position))
+    else:
+        write_bytes(rendering.data)
+    return 0
+
+
+def _request(file: str) -> Request:
+    from templatefix.chat.reading import BadRequest, read_json, read_request
+
+    data = read_input(file)
+    try:
+        return read_request(read_json(data))
+    except BadRequest as error:
+        raise CliError(f"{file}: {error}") from error

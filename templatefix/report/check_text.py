@@ -1,0 +1,137 @@
+"""The result of a check for the terminal, about 80 columns wide."""
+
+from __future__ import annotations
+
+import shlex
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
+
+from templatefix.analysis.findings import Finding, Severity
+from templatefix.report.checked import SEVERITIES, Checked
+from templatefix.report.pictures import LEGEND, loop_lines, span_lines
+from templatefix.report.style import PLAIN, Style
+
+WIDTH = 80
+_WORST = ("broken", "unstable", "not-evaluated", "stable")
+
+
+def check_text(checked: Checked, style: Style = PLAIN) -> str:
+    """One target: each finding with its place, its loop and what to do, and a line that sums up."""
+    lines: list[str] = []
+    shown: set[str] = set()
+    for finding in checked.findings:
+        lines += [*_finding(checked, finding, shown, style), ""]
+    if checked.analysis is not None:
+        for sentence in checked.analysis.disagreement:
+            lines += [*_wrapped(f"note: {sentence}", ""), ""]
+        lines += _broken_loops(checked, shown, style)
+    lines.append(_summary(checked, style))
+    if checked.reason and checked.analysis is not None:
+        lines += _wrapped(checked.reason, "  ")
+    return "\n".join(lines) + "\n"
+
+
+def check_table(results: Sequence[Checked], style: Style = PLAIN) -> str:
+    """Several targets, worst first: the verdict, the findings, and how much a request reads again."""
+    rows = sorted(results, key=lambda c: (_WORST.index(c.verdict), -c.lost_bytes(), c.target))
+    lines = [style.faint(f"{'verdict':<14}{'errors':>6}{'warnings':>10}{'read again':>12}  target")]
+    for checked in rows:
+        errors, warnings = (sum(f.severity == s for f in checked.findings) for s in SEVERITIES[:2])
+        lost = f"{checked.lost_bytes():.0f} B" if checked.analysis is not None else "?"
+        row = f"{checked.verdict:<14}{errors:>6}{warnings:>10}{lost:>12}  {checked.target}"
+        lines.append(_verdict_style(checked, row, style))
+    counts = [(verdict, sum(c.verdict == verdict for c in results)) for verdict in _WORST]
+    said = ", ".join(f"{count} {verdict}" for verdict, count in counts if count)
+    lines.append(f"{len(results)} targets: {said}. (read again: bytes that a request keeps for nothing, on average)")
+    return "\n".join(lines) + "\n"
+
+
+def _finding(checked: Checked, finding: Finding, shown: set[str], style: Style) -> Iterator[str]:
+    start, end = checked.place(finding.span.start), checked.place(finding.span.end)
+    head = f"{checked.target}:{start.line}:{start.column}: "
+    yield style.bold(head) + _severity(finding.severity, style) + style.bold(f" {finding.code} {finding.name}")
+    yield from _wrapped(finding.message, "  ")
+    if checked.file is not None:
+        yield from span_lines(checked.file, start, end, style)
+    yield from _loop(checked, finding, shown, style)
+    yield from _wrapped(_cost(finding), "  ")
+    yield from _wrapped(_what_to_do(checked, finding), "  ")
+
+
+def _loop(checked: Checked, finding: Finding, shown: set[str], style: Style) -> Iterator[str]:
+    """The picture of the loop that shows a finding, the first time that it is needed."""
+    if finding.loop is None or finding.loop in shown or checked.analysis is None:
+        return
+    for run in checked.analysis.loops:
+        if run.loop.name == finding.loop:
+            if not shown:
+                yield style.faint(f"  {LEGEND}")
+            yield f"  loop {run.loop.name}"
+            yield from loop_lines(run, style)
+            shown.add(run.loop.name)
+
+
+def _broken_loops(checked: Checked, shown: set[str], style: Style) -> Iterator[str]:
+    """The first loop that fails, where no finding has shown it."""
+    runs = checked.analysis.loops if checked.analysis is not None else ()
+    failed = [run for run in runs if run.error is not None and run.loop.core]
+    if failed and not any(run.loop.name in shown for run in failed):
+        yield f"  loop {failed[0].loop.name}"
+        yield from loop_lines(failed[0], style)
+        yield ""
+
+
+def _cost(finding: Finding) -> str:
+    cost = finding.cost
+    if cost is None or finding.loop is None:
+        return ""
+    said = f"Loop {finding.loop}, step {finding.step}: {cost.kept_bytes} bytes kept, prompt of {cost.prompt_bytes}"
+    if cost.steps_without_tools:
+        said += f"; no tools in {cost.steps_without_tools} of {cost.steps} requests"
+    return said + "."
+
+
+def _what_to_do(checked: Checked, finding: Finding) -> str:
+    page = f"templatefix explain {finding.code}"
+    if finding.fixable:
+        return f"To do: templatefix patch {shlex.quote(checked.target)}   (why: {page})"
+    return f"Not changed by itself; what can be done: {page}"
+
+
+def _summary(checked: Checked, style: Style) -> str:
+    if checked.analysis is None:
+        return style.bold(f"{checked.target}: not evaluated")
+    counts = [(severity, sum(f.severity == severity for f in checked.findings)) for severity in SEVERITIES]
+    said = [_plural(count, severity) for severity, count in counts if count]
+    fixable = sum(finding.fixable for finding in checked.findings)
+    line = f"{checked.target}: {checked.verdict}" + (f", {', '.join(said)}" if said else ", nothing found")
+    if fixable:
+        line += f"; patch mends {fixable} of {len(checked.findings)}"
+    return style.bold(_verdict_style(checked, line, style))
+
+
+def _plural(count: int, severity: Severity) -> str:
+    return f"{count} {severity}" if count == 1 or severity == "info" else f"{count} {severity}s"
+
+
+def _severity(severity: Severity, style: Style) -> str:
+    return {"error": style.bad, "warning": style.warn, "info": style.faint}[severity](severity)
+
+
+def _verdict_style(checked: Checked, text: str, style: Style) -> str:
+    if checked.verdict == "stable":
+        return style.good(text)
+    return style.warn(text) if checked.verdict == "not-evaluated" else style.bad(text)
+
+
+def _wrapped(text: str, indent: str) -> Iterable[str]:
+    if not text:
+        return []
+    return textwrap.wrap(
+        text,
+        WIDTH,
+        initial_indent=indent,
+        subsequent_indent=indent,
+        break_on_hyphens=False,
+        break_long_words=False,
+    )
