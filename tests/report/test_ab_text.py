@@ -1,0 +1,74 @@
+"""The A/B table for the terminal."""
+
+from __future__ import annotations
+
+import pytest
+
+from templatefix.lab.figures import AbResult, ArmFigures, RequestFigures
+from templatefix.report.ab_text import ab_text
+
+
+def figures(scenario: str, step: int, prompt: int, cached: int, new: int) -> RequestFigures:
+    return RequestFigures(scenario, step, prompt, cached, prompt - cached, new, 1.0, True)
+
+
+STOCK = ArmFigures(
+    "llama3.1:8b",
+    (
+        figures("seed-loop", 0, 8092, 0, 8092),
+        figures("seed-loop", 1, 3551, 3509, 11),
+        figures("seed-loop", 2, 8145, 3558, 86),
+        figures("seed-loop", 3, 3604, 3562, 11),
+    ),
+)
+STABLE = ArmFigures(
+    "llama3.1:8b-prefix-stable",
+    (
+        figures("seed-loop", 0, 8090, 0, 8090),
+        figures("seed-loop", 1, 8122, 8111, 11),
+        figures("seed-loop", 2, 8143, 8129, 14),
+        figures("seed-loop", 3, 8175, 8164, 11),
+    ),
+)
+
+
+def test_two_arms_side_by_side() -> None:
+    assert ab_text(AbResult("embedded", "engine", "Llama 3 (llama-models)", (STOCK, STABLE))) == (
+        "engine embedded, figures from the engine, tokenizer Llama 3 (llama-models)\n"
+        "\n"
+        "step             llama3.1:8b                   llama3.1:8b-prefix-stable\n"
+        "      cached / prompt     hit fresh  new   cached / prompt     hit fresh  new\n"
+        "seed-loop\n"
+        "   0         0 / 8092   0.00%  8092 8092          0 / 8090   0.00%  8090 8090\n"
+        "   1      3509 / 3551  98.82%    42   11       8111 / 8122  99.86%    11   11\n"
+        "   2      3558 / 8145  43.68%  4587   86       8129 / 8143  99.83%    14   14\n"
+        "   3      3562 / 3604  98.83%    42   11       8164 / 8175  99.87%    11   11\n"
+        "warm    10629 / 15300  69.47%  4671  108     24404 / 24440  99.85%    36   36\n"
+        "\n"
+        "Better: of the warm prompt tokens, 99.85% come from the cache with\n"
+        "llama3.1:8b-prefix-stable, 69.47% with llama3.1:8b.\n"
+    )
+
+
+def test_an_invalid_run_says_why_and_gives_no_verdict() -> None:
+    text = ab_text(
+        AbResult("embedded", "engine", "byte-level", (ArmFigures("broken", ()), STABLE), ("broken cannot.",))
+    )
+    assert text.endswith("The run is not valid:\n- broken cannot.\n")
+    assert "Better" not in text
+    assert "8129 / 8143" in text
+
+
+@pytest.mark.parametrize("names", [("a" * 200, "b" * 200), ("short", "a name with blanks " * 9)])
+def test_never_wider_than_the_terminal(names: tuple[str, str]) -> None:
+    many = [figures("long-session-of-thirty-turns", step, 131_072, 131_071, 130_000) for step in range(3)]
+    result = AbResult(
+        "embedded", "engine", "x" * 300, tuple(ArmFigures(name, tuple(many)) for name in names), ("why " * 50,)
+    )
+    assert max(map(len, ab_text(result).splitlines())) <= 80
+
+
+def test_nearly_all_is_not_all() -> None:
+    nearly = ArmFigures("nearly", (figures("loop", 0, 10, 0, 10), figures("loop", 1, 100_000, 99_999, 1)))
+    lines = ab_text(AbResult("embedded", "engine", "t", (nearly,))).splitlines()
+    assert "99999 / 100000  99.99%" in lines[6]
