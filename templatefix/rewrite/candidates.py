@@ -201,8 +201,8 @@ class Candidates:
     # Words
 
     def _words(self, gate: BranchNode) -> Iterator[Candidate]:
-        yield Candidate(tuple(self.conditions.widen(gate)), (), (), None, "words said at every turn")
         words = tuple([n.text.strip() for n in walk(gate.list) if isinstance(n, TextNode) and n.text.strip()])
+        yield Candidate(tuple(self.conditions.widen(gate)), (), words, None, "words said at every turn")
         yield Candidate(tuple(self.conditions.never(gate)), words, (), None, "words dropped when tools are given")
 
     # Tools that need a system message

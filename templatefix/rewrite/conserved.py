@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from templatefix.chat.rendering import Rendering
-from templatefix.rewrite.words import Word, count, count_texts, same, segments, words_of
+from templatefix.chat.rendering import Origin, Rendering
+from templatefix.rewrite.words import Word, count, count_texts, runs_between, same, words_of
 
 _JUNCTIONS = 10  # places where words that were apart may meet when a few spans of text move
 
@@ -27,9 +27,9 @@ class Vocabulary:
     dropped: Counter[str]  # given up by the variant
     added: Counter[str]  # new in the variant
 
-    def movable(self) -> set[str]:
+    def movable(self) -> frozenset[str]:
         """All words that may stand at another place than before."""
-        return {*self.tools, *self.unsaid, *self.system, *self.dropped, *self.added}
+        return frozenset({*self.tools, *self.unsaid, *self.system, *self.dropped, *self.added})
 
 
 def vocabulary(
@@ -40,21 +40,24 @@ def vocabulary(
     return Vocabulary(said - plain, plain - said, said - bare, count_texts(dropped), count_texts(added))
 
 
-def compare_first(original: Rendering, variant: Rendering, words: Vocabulary) -> str | None:
-    """What is wrong with the variant's first prompt, or None: all words are those of the original, named ones apart."""
-    old, new = words_of(original), words_of(variant)
+def compare_first(original: Rendering, model: Rendering, variant: Rendering, words: Vocabulary) -> str | None:
+    """What is wrong with the variant's first prompt, or None: all words are those of the original, named ones apart.
+
+    `model` is the original's prompt that shows the tools; another than `original` where that one lacks them.
+    """
+    old, new, shown = words_of(original), words_of(variant), words_of(model)
     before, after = count(old), count(new)
     lost = before - after - words.dropped
     if lost:
         return f"words are lost: {_list(lost)}"
-    gained = after - before - words.added
+    gained = after - (before if original is model else before | count(shown)) - words.added
     if gained:
         return f"words are new: {_list(gained)}"
-    if (problem := _tools_differ(old, new)) is not None:
+    if (problem := _tools_differ(shown, new)) is not None:
         return problem
-    new_pairs = _pairs(new) - _pairs(old)
+    new_pairs = _pairs(new) - _pairs(old) - _pairs(shown)
     junctions = sum(new_pairs.values())
-    allowed = _JUNCTIONS + words.added.total() + words.dropped.total()
+    allowed = _JUNCTIONS + sum(words.added.values()) + sum(words.dropped.values())
     if junctions > allowed:
         return f"the moved text does not read as before ({junctions} new neighbours)"
     return None
@@ -76,7 +79,7 @@ def _tools_differ(old: Sequence[Word], new: Sequence[Word]) -> str | None:
 
 
 def compare_step(original: Rendering, plain: Rendering | None, variant: Rendering, words: Vocabulary) -> str | None:
-    """What is wrong with a later prompt of the variant, or None.
+    """What is wrong with a prompt of the variant, or None.
 
     `plain` is the original without tools (None where it cannot be rendered like that).
     """
@@ -84,81 +87,55 @@ def compare_step(original: Rendering, plain: Rendering | None, variant: Renderin
     missing = words.tools - words.dropped - count(new)
     if missing:
         return f"words about the tools are missing: {_list(missing)}"
-    anchors, runs = segments(new)
-    references = []
-    for rendering in (original, plain):
-        if rendering is not None:
-            marks, parts = segments(words_of(rendering))
-            if [_key(mark) for mark in marks] == [_key(mark) for mark in anchors]:
-                references.append((marks, parts))
+    runs = runs_between(new)
+    references = [runs_between(words_of(each)) for each in (original, plain) if each is not None]
+    references = [parts for parts in references if _ends(parts) == _ends(runs)]
     if not references:
         return "the texts, names or arguments of messages differ"
-    movable = words.movable()
     lost: Counter[str] = Counter()
     for index, run in enumerate(runs):
-        best: Counter[str] | None = None
-        reason = ""
-        for marks, parts in references:
-            closing = index < len(anchors) and same(_gapped(marks[index], words), _gapped(anchors[index], words))
-            change = _change(parts[index], run, movable)
-            if isinstance(change, str):
-                reason = reason or change
-            elif not change[0] and not change[1] and (closing or index == len(anchors)):
-                best = Counter()
-                break
-            elif best is None or change[0].total() < best.total():
-                best = change[0]
-        if best is None:
-            return f"{_place(anchors, index)}: {reason}"
-        lost += best
-    budget = words.tools + words.tools + words.system + words.system + words.dropped + words.dropped
-    over = lost - budget
+        changes = [_change(parts[index], run, words) for parts in references]
+        possible = [change for change in changes if not isinstance(change, str)]
+        if not possible:
+            where = f"before {run[-1].text[:30]!r}" if index + 1 < len(runs) else "at the end of the prompt"
+            return f"{changes[0]} {where}"
+        lost += min(possible, key=lambda change: sum(change.values()))
+    over = lost - _twice(words.tools + words.system + words.dropped)
     if over:
         return f"words are lost: {_list(over)}"
     return None
 
 
-def _gapped(word: Word, words: Vocabulary) -> Word:
-    # A message's text whose label was dropped, or that follows moved text, keeps its own white space only.
-    return word if not words.dropped and not words.tools else Word(word.text, None, word.origin)
+def _twice(words: Counter[str]) -> Counter[str]:
+    return words + words
 
 
-def _key(word: Word) -> tuple[str, int, str]:
-    assert word.origin is not None
-    return word.text, word.origin.index, word.origin.field
+def _ends(runs: Sequence[Sequence[Word]]) -> list[tuple[str, Origin | None]]:
+    return [(run[-1].text, run[-1].origin) for run in runs[:-1]]
 
 
-def _change(old: Sequence[Word], new: Sequence[Word], movable: set[str]) -> tuple[Counter[str], Counter[str]] | str:
-    """The words to take from and to put into one run to get the other, or what cannot be explained as a move."""
+def _change(old: Sequence[Word], new: Sequence[Word], words: Vocabulary) -> Counter[str] | str:
+    """The words that one run says and the other does not, or what cannot be explained as text that moved."""
     start = 0
     while start < min(len(old), len(new)) and same(old[start], new[start]):
         start += 1
     end = 0
     while end < min(len(old), len(new)) - start and same(old[len(old) - 1 - end], new[len(new) - 1 - end]):
         end += 1
-    taken = [word for word in old[start : len(old) - end] if not word.is_tool]
-    put = [word for word in new[start : len(new) - end] if not word.is_tool]
-    taken_texts, put_texts = [word.text for word in taken], [word.text for word in put]
-    if taken_texts == put_texts:
-        if len(old) == len(new) and start + end < len(old) and not _loose(old, new, start):
-            return f"white space changed before {old[start].text[:40]!r}"
-        return Counter(), Counter()
-    # Words that both say, in order, stay; the rest must be movable.
-    stay = _common(taken_texts, put_texts)
-    gone, come = Counter(taken_texts) - stay, Counter(put_texts) - stay
-    strange = [text for text in gone if text not in movable]
+    before, after = old[start : len(old) - end], new[start : len(new) - end]
+    taken = [word.text for word in before if not word.is_tool]
+    put = [word.text for word in after if not word.is_tool]
+    if taken == put and len(before) == len(after):
+        return Counter() if not taken else f"white space has changed near {taken[0][:40]!r}"
+    stay = _common(taken, put)
+    gone, come = Counter(taken) - stay, Counter(put) - stay
+    strange = [text for text in gone if text not in words.movable()]
     if strange:
         return f"{_list(strange)} is gone"
-    strange = [text for text in come if text not in movable]
+    strange = [text for text in come if text not in words.movable()]
     if strange:
         return f"{_list(strange)} has come"
-    return gone, come
-
-
-def _loose(old: Sequence[Word], new: Sequence[Word], start: int) -> bool:
-    # Tool text that stood or stands next to the word may have taken the white space with it.
-    before = start > 0 and (old[start - 1].is_tool or new[start - 1].is_tool)
-    return before or old[start].is_tool or old[start].text == ""
+    return gone
 
 
 def _common(left: Sequence[str], right: Sequence[str]) -> Counter[str]:
@@ -182,12 +159,6 @@ def _common(left: Sequence[str], right: Sequence[str]) -> Counter[str]:
         else:
             j -= 1
     return common
-
-
-def _place(anchors: Sequence[Word], index: int) -> str:
-    if index < len(anchors):
-        return f"before the text {anchors[index].text[:30]!r}"
-    return "at the end of the prompt"
 
 
 def _list(words: Sequence[str] | Counter[str]) -> str:

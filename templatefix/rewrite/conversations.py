@@ -42,20 +42,19 @@ class Generator:
         return schema
 
     def tool(self) -> Mapping[str, Any]:
-        """A tool definition with no, one or several parameters."""
-        names = [self.word() for _ in range(self.random.randint(0, 3))]
-        parameters: dict[str, Any] = {"type": "object", "properties": {name: self.schema() for name in names}}
-        if names:
-            parameters["required"] = names[:1]
+        """A tool definition with one or several parameters."""
+        names = [self.word() for _ in range(self.random.randint(1, 3))]
+        properties = {name: self.schema() for name in names}
+        parameters = {"type": "object", "properties": properties, "required": names[:1]}
         return {
             "type": "function",
             "function": {"name": f"{self.word()}_{self.word()}", "description": self.text(), "parameters": parameters},
         }
 
     def call(self, tools: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
-        """A call of one of the tools, with a value for each of its parameters (made-up ones where it has none)."""
+        """A call of one of the tools, with a value for each of its parameters."""
         function = self.random.choice(tools)["function"]
-        names = list(function["parameters"]["properties"]) or [self.word()]
+        names = list(function["parameters"]["properties"])
         makers = (self.text, self.word, lambda: self.random.randint(-9, 10**6), lambda: self.random.random() < 0.5)
         return {"function": {"name": function["name"], "arguments": {n: self.random.choice(makers)() for n in names}}}
 

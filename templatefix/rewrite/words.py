@@ -84,27 +84,22 @@ def count_texts(texts: Iterable[str]) -> Counter[str]:
     return Counter(token for text in texts for token in split_text(text))
 
 
-def segments(words: Sequence[Word]) -> tuple[list[Word], list[list[Word]]]:
-    """Cut at the message data: these anchors, and the n + 1 runs of other words between them.
+def runs_between(words: Sequence[Word]) -> list[list[Word]]:
+    """Cut behind every message datum: n runs that end with one, and the rest.
 
-    The joined system text is taken out (it may move); what follows it, or its place, compares without its gap.
+    The joined system text is taken out (it may move); what follows it compares without its white space.
     """
-    anchors: list[Word] = []
     runs: list[list[Word]] = [[]]
     loose = False
     for word in words:
         if word.is_system:
             loose = True
             continue
-        if loose:
-            word = Word(word.text, None, word.origin)
-            loose = False
+        runs[-1].append(Word(word.text, None, word.origin) if loose else word)
+        loose = False
         if word.is_message:
-            anchors.append(word)
             runs.append([])
-        else:
-            runs[-1].append(word)
-    return anchors, runs
+    return runs
 
 
 def same(left: Word, right: Word) -> bool:

@@ -1,0 +1,333 @@
+"""What a variant must show before it is offered: each point rendered and compared, none assumed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Final
+
+from templatefix.analysis.loops import Loop, all_loops, chat_loops, core_loops, other_loops, without_tools
+from templatefix.analysis.stability import LoopRun, Step, run_loop
+from templatefix.chat.rendering import ChatTemplate, RenderError, Rendering
+from templatefix.chat.request import Request
+from templatefix.rewrite.conserved import compare_first, compare_step, vocabulary
+from templatefix.rewrite.conversations import generated_chats, generated_loops
+from templatefix.rewrite.traits import derived_traits, names_used, server_of, thinks
+from templatefix.rewrite.words import words_of
+
+SYSTEM_MESSAGE: Final = {"role": "system", "content": "Zorquin plagmev."}
+NAMES: Final = (
+    "parses",
+    "derived_unchanged",
+    "no_tools_identical",
+    "prefix_stable",
+    "tools_once",
+    "messages_kept",
+    "conserved",
+    "idempotent",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One point of a proof."""
+
+    holds: bool
+    renders: int  # how many renders stand behind it
+    reason: str | None = None  # what speaks against it
+
+
+@dataclass(frozen=True)
+class Proof:
+    """All points of a proof, by name; a point that was not looked at does not hold."""
+
+    checks: Mapping[str, Check] = field(default_factory=dict)
+
+    @property
+    def holds(self) -> bool:
+        """Whether every point holds."""
+        return all(name in self.checks and self.checks[name].holds for name in NAMES)
+
+    @property
+    def failure(self) -> str | None:
+        """The first point that does not hold, with what speaks against it."""
+        for name, check in self.checks.items():
+            if not check.holds:
+                return f"{name}: {check.reason}"
+        missing = [name for name in NAMES if name not in self.checks]
+        return f"{missing[0]} was not shown" if missing else None
+
+    def results(self) -> dict[str, bool]:
+        """Each point's name and whether it holds."""
+        return {name: name in self.checks and self.checks[name].holds for name in NAMES}
+
+    def renders(self) -> dict[str, int]:
+        """Each point's name and how many renders stand behind it."""
+        return {name: self.checks[name].renders if name in self.checks else 0 for name in NAMES}
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """A template's renders on all conversations of a proof, made once and compared with every variant."""
+
+    template: ChatTemplate
+    generated: int = 24  # how many generated loops stand beside the fixed ones
+    seed: int = 0
+
+    @cached_property
+    def core(self) -> tuple[Loop, ...]:
+        """The loops on which a variant must be stable."""
+        return (*core_loops(), *generated_loops(self.generated, self.seed))
+
+    @cached_property
+    def others(self) -> tuple[Loop, ...]:
+        """The loops on which a variant must be no worse."""
+        loops = list(other_loops())
+        if thinks(self.template):
+            loops += [replace(loop, name=f"{loop.name}, thinking off", core=False, requests=_off(loop)) for loop in self.core]
+        return tuple(loops)
+
+    @cached_property
+    def runs(self) -> tuple[LoopRun, ...]:
+        """The core loops, rendered as a server would."""
+        return self.run(self.template, self.core)
+
+    @cached_property
+    def other_runs(self) -> tuple[LoopRun, ...]:
+        """The other loops, rendered as a server would."""
+        return self.run(self.template, self.others)
+
+    @cached_property
+    def chats(self) -> tuple[tuple[Request, Rendering | RenderError], ...]:
+        """Requests without tools, each with what the template makes of it."""
+        requests: dict[int, Request] = {}
+        serve = server_of(self.template)
+        for loop in (*(without_tools(loop) for loop in (*all_loops(), *self.core)), *chat_loops()):
+            for request in loop.requests:
+                requests[len(requests)] = request
+                if serve(request) != request:
+                    requests[len(requests)] = serve(request)
+        for request in generated_chats(6 * self.generated, self.seed):
+            requests[len(requests)] = request
+        return tuple([(request, _render(self.template, request)) for request in requests.values()])
+
+    def run(self, template: ChatTemplate, loops: Iterable[Loop]) -> tuple[LoopRun, ...]:
+        """Render loops with a variant, requests shaped as for the original."""
+        serve = server_of(self.template)
+        return tuple([run_loop(template, loop, serve) for loop in loops])
+
+    def plain(self, request: Request) -> Rendering | None:
+        """What the template makes of a request without its tools, if anything."""
+        rendering = _render(self.template, replace(request, tools=()))
+        return rendering if isinstance(rendering, Rendering) else None
+
+    @cached_property
+    def plains(self) -> tuple[tuple[Rendering | None, ...], ...]:
+        """The steps of the core loops without tools."""
+        return tuple([tuple([self.plain(step.request) for step in run.steps]) for run in self.runs])
+
+
+def _off(loop: Loop) -> tuple[Request, ...]:
+    return tuple([replace(request, think=False) for request in loop.requests])
+
+
+def _render(template: ChatTemplate, request: Request) -> Rendering | RenderError:
+    try:
+        return template.render(request)
+    except RenderError as error:
+        return error
+
+
+def prove(
+    original: ChatTemplate | Baseline,
+    variant: ChatTemplate,
+    *,
+    dropped: Sequence[str] = (),
+    added: Sequence[str] = (),
+    patch_again: Callable[[ChatTemplate], bool] | None = None,
+) -> Proof:
+    """Compare a variant with its original on every conversation.
+
+    `dropped` and `added` are the texts that may go or come. `patch_again` says whether patching the variant changes it.
+    The checks end at the first that does not hold.
+    """
+    base = original if isinstance(original, Baseline) else Baseline(original)
+    checks: dict[str, Check] = {}
+    for name, check in _checks(base, variant, dropped, added, patch_again):
+        checks[name] = check
+        if not check.holds:
+            break
+    return Proof(checks)
+
+
+def _checks(
+    base: Baseline,
+    variant: ChatTemplate,
+    dropped: Sequence[str],
+    added: Sequence[str],
+    patch_again: Callable[[ChatTemplate], bool] | None,
+) -> Iterator[tuple[str, Check]]:
+    yield "parses", _parses(base, variant)
+    yield "derived_unchanged", _derived_unchanged(base, variant)
+    runs = base.run(variant, base.core)
+    yield "prefix_stable", _prefix_stable(base, variant, runs)
+    yield "no_tools_identical", _no_tools_identical(base, variant)
+    yield "tools_once", _tools_once(base, runs)
+    yield "messages_kept", _messages_kept(base, variant, runs)
+    yield "conserved", _conserved(base, runs, dropped, added)
+    if patch_again is not None:
+        changed = patch_again(variant)
+        reason = "patching the variant changes it again" if changed else None
+        yield "idempotent", Check(not changed, sum(len(run.steps) for run in runs), reason)
+
+
+def _parses(base: Baseline, variant: ChatTemplate) -> Check:
+    before, after = names_used(base.template), names_used(variant)
+    if before == after:
+        return Check(True, 1)
+    names = ", ".join(sorted(before ^ after))
+    return Check(False, 1, f"other names are used than before: {names}")
+
+
+def _derived_unchanged(base: Baseline, variant: ChatTemplate) -> Check:
+    before, after = derived_traits(base.template), derived_traits(variant)
+    for name, value in before.items():
+        if after.get(name) != value:
+            return Check(False, 1, f"the {name} was {value!r} and is {after.get(name)!r}")
+    return Check(True, 1)
+
+
+def _no_tools_identical(base: Baseline, variant: ChatTemplate) -> Check:
+    renders = 0
+    for request, before in base.chats:
+        after = _render(variant, request)
+        renders += 1
+        if isinstance(before, RenderError):
+            continue  # what failed may fail differently
+        if isinstance(after, RenderError):
+            return Check(False, renders, f"without tools a request fails: {after}")
+        if before.data != after.data:
+            return Check(False, renders, "without tools a prompt differs")
+    return Check(True, renders)
+
+
+def _prefix_stable(base: Baseline, variant: ChatTemplate, runs: Sequence[LoopRun]) -> Check:
+    renders = 0
+    for run in runs:
+        renders += len(run.steps)
+        if run.error is not None:
+            return Check(False, renders, f"loop {run.loop.name}: {run.error}")
+        if run.lost:
+            return Check(False, renders, f"loop {run.loop.name}, step {run.lost[0]}: the prompt before is not kept")
+    for before, after in zip(base.other_runs, base.run(variant, base.others), strict=True):
+        renders += len(after.steps)
+        if (reason := _worse(before, after)) is not None:
+            return Check(False, renders, f"loop {after.loop.name}: {reason}")
+    return Check(True, renders)
+
+
+def _worse(before: LoopRun, after: LoopRun) -> str | None:
+    if len(after.steps) < len(before.steps):
+        return f"{after.error}"
+    for old, new in zip(before.steps, after.steps, strict=False):
+        if new.index in after.lost and new.index not in before.lost:
+            return f"step {new.index} keeps less than before"
+        fresh_before, fresh_after = old.prompt_bytes - old.kept_bytes, new.prompt_bytes - new.kept_bytes
+        if new.index and new.kept_bytes < old.kept_bytes and fresh_after > fresh_before:
+            return f"step {new.index} keeps {new.kept_bytes} bytes where it kept {old.kept_bytes}"
+        if old.tools == 1 and new.tools != 1:
+            return f"step {new.index} has the tools {new.tools} times"
+    return None
+
+
+def _passed(step: Step, which: int = 0) -> str:
+    """The text of a pass over the definitions, as it stands in the prompt."""
+    found = step.passes[which]
+    return "".join([piece.text for piece in step.rendering.pieces[found.first : found.last + 1]])
+
+
+def _tools_once(base: Baseline, runs: Sequence[LoopRun]) -> Check:
+    renders = 0
+    for before, run in zip(base.runs, runs, strict=True):
+        known = next((_passed(step) for step in before.steps if step.tools), None)
+        for step in run.steps:
+            renders += 1
+            if step.tools != 1:
+                return Check(False, renders, f"loop {run.loop.name}, step {step.index}: the tools stand {step.tools} times")
+            text = _passed(step)
+            if known is not None and text != known:
+                return Check(False, renders, f"loop {run.loop.name}, step {step.index}: the definitions differ")
+            known = text
+    return Check(True, renders)
+
+
+def _messages_kept(base: Baseline, variant: ChatTemplate, runs: Sequence[LoopRun]) -> Check:
+    renders = 0
+    others = zip(base.other_runs, base.run(variant, base.others), strict=True)
+    for before, after in (*zip(base.runs, runs, strict=True), *others):
+        for old, new in zip(before.steps, after.steps, strict=False):
+            renders += 1
+            lost = _first_difference(_message_data(old.rendering), _message_data(new.rendering))
+            if lost is not None:
+                return Check(False, renders, f"loop {after.loop.name}, step {new.index}: {lost}")
+    return Check(True, renders)
+
+
+def _message_data(rendering: Rendering) -> list[str]:
+    words = words_of(rendering)
+    return [word.text for word in words if word.is_message] + ["system"] * any(word.is_system for word in words)
+
+
+def _first_difference(before: Sequence[str], after: Sequence[str]) -> str | None:
+    if list(before) == list(after):
+        return None
+    for old, new in zip(before, after, strict=False):
+        if old != new:
+            return f"{new[:40]!r} stands where {old[:40]!r} stood"
+    return None if len(after) > len(before) and after[len(before) :] == ["system"] else "texts of messages are missing"
+
+
+def _conserved(base: Baseline, runs: Sequence[LoopRun], dropped: Sequence[str], added: Sequence[str]) -> Check:
+    renders = 0
+    for before, plains, after in zip(base.runs, base.plains, runs, strict=True):
+        if not before.steps or plains[0] is None:
+            continue
+        first = before.steps[0]
+        model = _model(base.template, first)
+        bare = _render(base.template, _without_system(model.request))
+        known = bare if isinstance(bare, Rendering) else model.rendering
+        words = vocabulary(model.rendering, model.plain or plains[0], known, dropped, added)
+        renders += 1
+        problem = compare_first(first.rendering, model.rendering, after.steps[0].rendering, words)
+        if problem is not None:
+            return Check(False, renders, f"loop {after.loop.name}, step 0: {problem}")
+        for old, plain, new in zip(before.steps, plains, after.steps, strict=False):
+            renders += 1
+            problem = compare_step(old.rendering, plain, new.rendering, words)
+            if problem is not None:
+                return Check(False, renders, f"loop {after.loop.name}, step {new.index}: {problem}")
+    return Check(renders > 0, renders, None if renders else "nothing could be rendered")
+
+
+@dataclass(frozen=True, slots=True)
+class _Model:
+    """The original's first prompt with tools, from which the words about tools are known."""
+
+    request: Request
+    rendering: Rendering
+    plain: Rendering | None  # without tools
+
+
+def _model(template: ChatTemplate, first: Step) -> _Model:
+    """The first request; with a system message put in front where the tools are missing without one."""
+    if not first.tools:
+        request = replace(first.request, messages=(SYSTEM_MESSAGE, *first.request.messages))
+        rendering, plain = _render(template, request), _render(template, replace(request, tools=()))
+        if isinstance(rendering, Rendering) and isinstance(plain, Rendering):
+            return _Model(request, rendering, plain)
+    return _Model(first.request, first.rendering, None)
+
+
+def _without_system(request: Request) -> Request:
+    return replace(request, messages=tuple([m for m in request.messages if m.get("role") != "system"]))

@@ -1,0 +1,45 @@
+"""What a server derives from a template's tree, whatever the language: it must survive a rewrite."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import cast
+
+from templatefix.chat.go import GoChatTemplate
+from templatefix.chat.rendering import ChatTemplate
+from templatefix.chat.request import Request
+
+
+def names_used(template: ChatTemplate) -> frozenset[str]:
+    """The names of data that a template uses, its own variables apart."""
+    if template.kind != "go":
+        return frozenset()
+    return frozenset(name for name in cast(GoChatTemplate, template).derived.vars if not name.startswith("$"))
+
+
+def derived_traits(template: ChatTemplate) -> Mapping[str, object]:
+    """Everything else that a server reads from the tree, by name."""
+    if template.kind != "go":
+        return {}
+    go = cast(GoChatTemplate, template)
+    derived = go.derived
+    return {
+        "capabilities": derived.capabilities,
+        "tool-call tag": derived.tool_tag,
+        "opening think tag": derived.think_open,
+        "closing think tag": derived.think_close,
+        "round trip": derived.round_trip,
+        "legacy mode": go.legacy,
+    }
+
+
+def server_of(template: ChatTemplate) -> Callable[[Request], Request]:
+    """How a server shapes a request for a template: thinking on by default where there are think tags."""
+    if template.kind == "go":
+        return cast(GoChatTemplate, template).as_served
+    return lambda request: request
+
+
+def thinks(template: ChatTemplate) -> bool:
+    """Whether a template has think tags."""
+    return template.kind == "go" and cast(GoChatTemplate, template).has_think_tags
