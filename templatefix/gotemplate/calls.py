@@ -38,8 +38,13 @@ def converted(context: Context, evaluate: Expression, param: str, at: At) -> Exp
     return as_string
 
 
-def short_circuit(stop_at: bool, operands: list[tuple[Expression, At]]) -> Expression:
-    """`or` (stops at true) and `and` (stops at false); leaves in the state which operand it came to."""
+def short_circuit(
+    stop_at: bool, operands: list[tuple[Expression, At]], final: Expression | None, node: Node
+) -> Expression:
+    """`or` (stops at true) and `and` (stops at false); leaves in the state which operand it came to.
+
+    `final` is a piped value, `node` the function's name.
+    """
     steps = tuple(operands)
 
     def run_and_or(state: State, dot: Any) -> Any:
@@ -52,7 +57,34 @@ def short_circuit(stop_at: bool, operands: list[tuple[Expression, At]]) -> Expre
                 break
         return value
 
-    return run_and_or
+    if final is None:
+        return run_and_or
+
+    def run_piped(state: State, dot: Any) -> Any:
+        last = final(state, dot)
+        state.at = node
+        value = run_and_or(state, dot)
+        return value if steps and is_true(value) is stop_at else last
+
+    return run_piped
+
+
+def piped(invoke: Expression, operands: list[Expression], final: Expression) -> Expression:
+    """A call with operands of its own behind a pipe: what is piped was there first.
+
+    `invoke` finds all values, the piped one last, in place of dot.
+    """
+
+    def call_piped(state: State, dot: Any) -> Any:
+        last = final(state, dot)
+        return invoke(state, [*[evaluate(state, dot) for evaluate in operands], last])
+
+    return call_piped
+
+
+def recalled(place: int) -> Expression:
+    """The value at a place of those that `piped` has found."""
+    return lambda state, dot: dot[place]
 
 
 def equals_text(context: Context, left: Expression, text: str, call: Node) -> Expression:

@@ -23,6 +23,7 @@ from templatefix.gotemplate.runtime import (
     limit_error,
 )
 from templatefix.gotemplate.statements import Body, Statements
+from templatefix.gotemplate.values import INVALID
 
 __all__ = ["Executor", "Limits", "RawPiece"]
 
@@ -69,8 +70,9 @@ class Executor:
             return run_deep(8 * MAX_TEMPLATE_DEPTH, lambda: self._attempt(data, limits))
 
     def _attempt(self, data: Any, limits: Limits) -> list[RawPiece]:
-        state = State(data, limits, self.main.slots)
-        self.main.run(state, data)
+        root = INVALID if data is None else data
+        state = State(root, limits, self.main.slots)
+        self.main.run(state, root)
         if sum([len(text) for _, _, text in state.out]) > limits.output:
             raise limit_error(f"output longer than {limits.output} characters", self.tree.source)
         return state.out

@@ -6,10 +6,11 @@ Go keeps track of the node it is "at" and names it in errors. Here that node is 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from templatefix.gotemplate import calls
-from templatefix.gotemplate.fields import dot_itself, field_reader, refused_call
+from templatefix.gotemplate.fields import dot_itself, field_reader, follow, refused_call
 from templatefix.gotemplate.functions import BUILTINS, Function
 from templatefix.gotemplate.nodes import (
     BoolNode,
@@ -27,24 +28,36 @@ from templatefix.gotemplate.nodes import (
 )
 from templatefix.gotemplate.printer import go_string
 from templatefix.gotemplate.runtime import DYNAMIC, UNSET, At, Context, Expression, State
-from templatefix.gotemplate.values import INVALID
+from templatefix.gotemplate.values import BOXED, INVALID, holds_any
 
 # Functions that never return a nil interface.
 _NEVER_NIL: Final = frozenset(BUILTINS) - {"and", "call", "index", "or"}
 
 
 class Expressions:
-    """Compiles the pipelines of one template. Variables are resolved here, by the scopes that Go would have then."""
+    """Compiles the pipelines of one template. Variables are resolved here, by the scopes that Go would have then.
+
+    What a range goes through may be held as `interface {}`, which Go then names instead of the value's own type. So the
+    state keeps in a slot what was ranged over: `ranged_dot` for dot (0: dot is no element), `ranged` by the slot of a
+    variable.
+    """
 
     def __init__(self, context: Context) -> None:
         self.context = context
         self.scopes: list[tuple[str, int]] = [("$", 0)]
         self.slots = 0
+        self.ranged_dot = 0
+        self.ranged: dict[int, int] = {}
+
+    def new_slot(self) -> int:
+        """Another place in the state."""
+        self.slots += 1
+        return self.slots
 
     def _declare(self, name: str) -> int:
-        self.slots += 1
-        self.scopes.append((name, self.slots))
-        return self.slots
+        slot = self.new_slot()
+        self.scopes.append((name, slot))
+        return slot
 
     def slot_of(self, name: str) -> int:
         """Where the state keeps the variable that a name means here."""
@@ -71,16 +84,16 @@ class Expressions:
             slots = [self.slot_of(variable.ident[0]) for variable in node.decl]
         else:
             slots = [self._declare(variable.ident[0]) for variable in node.decl]
-        return _storing(evaluate, tuple(slots))
+        return _storing(evaluate, tuple(slots), self.ranged)
 
     def _command(self, node: CommandNode, final: Expression | None) -> Expression:
         first = node.args[0]
         if isinstance(first, IdentifierNode):
             return self._function(first, node, node.args[1:], final)
-        has_args = len(node.args) > 1 or final is not None
+        args = len(node.args) - 1 + (final is not None)
         if isinstance(first, (FieldNode, ChainNode)) or (isinstance(first, VariableNode) and len(first.ident) > 1):
-            return self._chain(first, has_args, final)
-        if has_args:
+            return self._chain(first, args, final)
+        if args:
             return self.context.failing(first, f"can't give argument to non-function {go_string(first)}", final)
         if isinstance(first, PipeNode):
             return self.pipe(first)
@@ -101,7 +114,7 @@ class Expressions:
         if isinstance(node, VariableNode) and len(node.ident) == 1:
             return self._variable(node)
         assert isinstance(node, (FieldNode, ChainNode, VariableNode)), node
-        return self._chain(node, False, None)
+        return self._chain(node, 0, None)
 
     def _number(self, node: NumberNode) -> Expression:
         text = node.text
@@ -127,24 +140,51 @@ class Expressions:
 
         return read
 
-    def _chain(
-        self, node: FieldNode | ChainNode | VariableNode, has_args: bool, final: Expression | None
-    ) -> Expression:
-        at: At = node
-        receiver: Expression = dot_itself
-        if isinstance(node, FieldNode):
-            names = node.ident
-        elif isinstance(node, VariableNode):
-            receiver, names = self._variable(VariableNode(node.span, node.pos, node.ident[:1])), node.ident[1:]
-        elif isinstance(node.node, NilNode):
+    def _chain(self, node: FieldNode | ChainNode | VariableNode, args: int, final: Expression | None) -> Expression:
+        if isinstance(node, ChainNode) and isinstance(node.node, NilNode):
             message = f"indirection through explicit nil in {go_string(node)}"
             return self.context.failing(node, message, final)
-        else:
-            receiver, names = self._argument(node.node, "any"), node.field
-            at = last_at(node.node)
-        if has_args:
-            return refused_call(self.context, receiver, names, at, final)
-        return field_reader(self.context, receiver, names, at)
+        receiver, boxed, names, at = self._path(node)
+        if not args:
+            return field_reader(self.context, receiver, boxed, names, at)
+        return refused_call(self.context, receiver, boxed, names, at, args, final)
+
+    def _path(self, node: FieldNode | ChainNode | VariableNode) -> tuple[Expression, Expression, tuple[str, ...], At]:
+        """What fields are read from, whether that is held in an interface, the fields, and where Go then is."""
+        if isinstance(node, FieldNode):
+            return dot_itself, self._is_boxed(DotNode(node.span, node.pos)), node.ident, node
+        if isinstance(node, VariableNode):
+            variable = VariableNode(node.span, node.pos, node.ident[:1])
+            return self._variable(variable), self._is_boxed(variable), node.ident[1:], node
+        return self._argument(node.node, "value"), _constant(False), node.field, last_at(node.node)
+
+    def _is_boxed(self, node: Node) -> Expression:
+        """Whether an operand's value is held in an `interface {}`."""
+        if isinstance(node, VariableNode) and len(node.ident) == 1:
+            slot = self.slot_of(node.ident[0])
+            ranged = self.ranged
+            return lambda state, dot: slot in ranged and holds_any(state.variables[ranged[slot]])
+        if isinstance(node, DotNode):
+            ranged_dot = self.ranged_dot
+            return lambda state, dot: ranged_dot > 0 and holds_any(state.variables[ranged_dot])
+        if not isinstance(node, (FieldNode, ChainNode, VariableNode)):
+            return _constant(False)
+        receiver, boxed, names, at = self._path(node)
+
+        def is_boxed(state: State, dot: Any) -> Any:
+            return holds_any(follow(self.context, state, receiver(state, dot), names[:-1], at, boxed(state, dot)))
+
+        return is_boxed
+
+    def _bound(self, node: Node) -> Expression:
+        """An index of `slice`, which Go does not take out of its interface (and so refuses)."""
+        evaluate, boxed = self._argument(node, "value"), self._is_boxed(node)
+
+        def run_bound(state: State, dot: Any) -> Any:
+            value = evaluate(state, dot)
+            return BOXED if boxed(state, dot) else value
+
+        return run_bound
 
     def _function(
         self, node: IdentifierNode, call: Node, args: tuple[Node, ...], final: Expression | None
@@ -152,23 +192,30 @@ class Expressions:
         name = node.ident
         function = self.context.functions.get(name)
         if function is None:
-            return self.context.failing(node, f'"{name}" is not a defined function')
+            return self.context.failing(node, f'"{name}" is not a defined function', final)
         message = _wrong_count(name, function, len(args), final is not None)
         if message:
             return self.context.failing(node, message, final)
+        builtin = self.context.is_builtin(name)
         operands = [self._argument(arg, _param(function, place)) for place, arg in enumerate(args)]
+        if builtin and name in ("and", "or"):
+            steps = list(zip(operands, map(last_at, args), strict=True))
+            return calls.short_circuit(name == "or", steps, final, node)
+        if builtin and name == "slice":
+            operands[1:] = map(self._bound, args[1:])
+        found = operands
         if final is not None:
+            # What is piped comes first and is converted last: the call finds all operands evaluated.
+            found = [calls.recalled(place) for place in range(len(args))]
+            last = calls.recalled(len(args)) if args else final
             at = last_at(args[-1]) if args else node
-            operands.append(calls.converted(self.context, final, _param(function, len(args)), at))
-        if self.context.is_builtin(name):
-            if name in ("and", "or"):
-                places = [*map(last_at, args), *[node] * (final is not None)]
-                return calls.short_circuit(name == "or", list(zip(operands, places, strict=True)))
-            if name == "eq" and len(args) == 2 and isinstance(args[1], StringNode):
-                return calls.equals_text(self.context, operands[0], args[1].value, call)
-            if name == "call":
-                operands.insert(0, _constant(go_string(args[0]) if args else "<reflect.Value Value>"))
-        return calls.invocation(self.context, name, function, call, tuple(operands))
+            found.append(calls.converted(self.context, last, _param(function, len(args)), at))
+        if builtin and name == "eq" and len(args) == 2 and final is None and isinstance(args[1], StringNode):
+            return calls.equals_text(self.context, operands[0], args[1].value, call)
+        if builtin and name == "call":
+            found = [_constant(go_string(args[0]) if args else None), *found]
+        invoke = calls.invocation(self.context, name, function, call, tuple(found))
+        return calls.piped(invoke, operands, final) if args and final is not None else invoke
 
     def _argument(self, node: Node, param: str) -> Expression:
         """An argument, converted to the type of its parameter as Go does."""
@@ -212,13 +259,15 @@ def _unwrapped(evaluate: Expression) -> Expression:
     return unwrap
 
 
-def _storing(evaluate: Expression, slots: tuple[int, ...]) -> Expression:
+def _storing(evaluate: Expression, slots: tuple[int, ...], ranged: Mapping[int, int]) -> Expression:
     def store(state: State, dot: Any) -> Any:
         value = evaluate(state, dot)
         if value is None:
             value = INVALID
         for slot in slots:
             state.variables[slot] = value
+            if slot in ranged:
+                state.variables[ranged[slot]] = None
         return value
 
     return store

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from templatefix.gotemplate.runtime import At, Context, Expression, State
-from templatefix.gotemplate.values import INVALID, Map, Nil, Struct, type_of, zero_value
+from templatefix.gotemplate.values import INVALID, Map, Nil, Struct, holds_any, type_of, zero_value
 
 
 def dot_itself(state: State, dot: Any) -> Any:
@@ -13,10 +13,12 @@ def dot_itself(state: State, dot: Any) -> Any:
     return dot
 
 
-def field_reader(context: Context, receiver: Expression, names: tuple[str, ...], at: At) -> Expression:
-    """The chain of fields `names` of what `receiver` gives."""
+def field_reader(
+    context: Context, receiver: Expression, boxed: Expression, names: tuple[str, ...], at: At
+) -> Expression:
+    """The chain of fields `names` of what `receiver` gives; `boxed` tells whether that is held in an interface."""
     if receiver is dot_itself and len(names) == 1:
-        return _field_of_dot(context, names[0], at)
+        return _field_of_dot(context, boxed, names[0], at)
 
     def read_fields(state: State, dot: Any) -> Any:
         value = first = receiver(state, dot)
@@ -24,55 +26,61 @@ def field_reader(context: Context, receiver: Expression, names: tuple[str, ...],
             for name in names:
                 value = value.fields[name]
         except (AttributeError, KeyError):
-            return _fields(context, state, first, names, at)
+            return follow(context, state, first, names, at, boxed(state, dot))
         return value
 
     return read_fields
 
 
-def _field_of_dot(context: Context, name: str, at: At) -> Expression:
+def _field_of_dot(context: Context, boxed: Expression, name: str, at: At) -> Expression:
     names = (name,)
 
     def read_field_of_dot(state: State, dot: Any) -> Any:
         try:
             return dot.fields[name]
         except (AttributeError, KeyError):
-            return _fields(context, state, dot, names, at)
+            return follow(context, state, dot, names, at, boxed(state, dot))
 
     return read_field_of_dot
 
 
 def refused_call(
-    context: Context, receiver: Expression, names: tuple[str, ...], at: At, final: Expression | None
+    context: Context,
+    receiver: Expression,
+    boxed: Expression,
+    names: tuple[str, ...],
+    at: At,
+    args: int,
+    final: Expression | None,
 ) -> Expression:
-    """A chain of fields that is given arguments: no value here has a method that takes any."""
+    """A chain of fields that is given `args` arguments: no value here has a method that takes any."""
     name = names[-1]
 
     def fail(state: State, dot: Any) -> Any:
         if final is not None:
             final(state, dot)
-        holder = _fields(context, state, receiver(state, dot), names[:-1], at)
+        first = receiver(state, dot)
+        holder = follow(context, state, first, names[:-1], at, boxed(state, dot))
         if holder is INVALID:
             return INVALID
         type_ = type_of(holder)
         if name in type_.methods or (name == "String" and type_.stringer):
-            raise context.error(state, at, f"wrong number of args for {name}: want 0 got 1")
+            raise context.error(state, at, f"wrong number of args for {name}: want 0 got {args}")
         if isinstance(holder, Map) and type_.key is not None and type_.key.kind == "string":
             raise context.error(state, at, f"{name} is not a method but has arguments")
         if isinstance(holder, Struct) and name in type_.field_names:
             raise context.error(state, at, f"{name} has arguments but cannot be invoked as function")
-        return _field(context, state, holder, name, at, interface=False)
+        return follow(context, state, first, names, at, boxed(state, dot))
 
     return fail
 
 
-def _fields(context: Context, state: State, value: Any, names: tuple[str, ...], at: At) -> Any:
-    interface = False
+def follow(context: Context, state: State, value: Any, names: tuple[str, ...], at: At, interface: bool) -> Any:
+    """A chain of fields of a value, slowly; `interface` says that the value was found in an interface."""
     for name in names:
         holder = value
         value = _field(context, state, holder, name, at, interface)
-        type_ = type_of(holder)
-        interface = isinstance(holder, Map) and type_.elem is not None and type_.elem.kind == "interface"
+        interface = isinstance(holder, Map) and holds_any(holder)
     return value
 
 

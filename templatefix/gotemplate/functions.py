@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from templatefix.gotemplate.escaping import escape_html, escape_js, escape_query
-from templatefix.gotemplate.formatting import AddressPrinted, format_value, sprint, sprintf, sprintln
+from templatefix.gotemplate.formatting import AddressPrinted, sprint, sprintf, sprintln
 from templatefix.gotemplate.values import (
     INVALID,
     UINT8,
@@ -200,7 +200,7 @@ def _equal(left: Any, right: Any) -> bool:
         return False
     if kind != other and left is not INVALID and right is not INVALID:
         raise CallError(
-            f"non-comparable types {_shown(left)}: {type_of(left).name}, {type_of(right).name}: {_shown(right)}"
+            f"non-comparable types {_shown(left)}: {type_of(left).name}, {type_of(right).name}: {_shown(right, '%v')}"
         )
     if _is_nil(left) or _is_nil(right):
         return _is_nil(left) == _is_nil(right)
@@ -209,9 +209,9 @@ def _equal(left: Any, right: Any) -> bool:
     return _same(left, right)
 
 
-def _shown(value: Any) -> str:
+def _shown(value: Any, verb: str = "%s") -> str:
     try:
-        return format_value(value)
+        return sprintf(verb, [value])
     except AddressPrinted:
         return "?"
 
@@ -264,11 +264,16 @@ def go_not(value: Any) -> bool:
     return not is_true(value)
 
 
-def go_call(name: str, function: Any, *_args: Any) -> Any:
-    """`call f x`; no value here is a function, so it always is refused."""
+def go_call(name: str | None, function: Any, *_args: Any) -> Any:
+    """`call f x`; no value here is a function, so it always is refused.
+
+    `name` is how the template writes the function, None if it is piped.
+    """
     function = _value(function)
     if function is INVALID:
         raise CallError("call of nil")
+    if name is None:
+        name = function if isinstance(function, str) else f"<{type_of(function).name} Value>"
     raise CallError(f"non-function {name} of type {type_of(function).name}")
 
 

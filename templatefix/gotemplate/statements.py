@@ -133,7 +133,11 @@ class Statements:
         else:
             condition = self.expressions.open_pipe(node.pipe)
             body_mark = len(self.expressions.scopes)
+            outer_dot = self.expressions.ranged_dot
+            if not isinstance(node, IfNode):
+                self.expressions.ranged_dot = 0
             body = self._list(node.list)
+            self.expressions.ranged_dot = outer_dot
             del self.expressions.scopes[body_mark:]
             otherwise = self._list(node.else_list) if node.else_list is not None else _nothing
             statement = (
@@ -148,20 +152,25 @@ class Statements:
         decl = node.pipe.decl
         evaluate = self.expressions.open_pipe(node.pipe)
         slots = [self.expressions.slot_of(variable.ident[0]) for variable in decl]
+        element_slot = slots[-1] if slots else 0
+        index_slot = slots[0] if len(slots) == 2 else 0
+        ranged_element = self._ranged_slot(element_slot) if slots else 0
         mark = len(self.expressions.scopes)
+        outer_dot = self.expressions.ranged_dot
+        ranged_dot = self.expressions.ranged_dot = self.expressions.new_slot()
         body = self._list(node.list)
+        self.expressions.ranged_dot = outer_dot
         del self.expressions.scopes[mark:]
         otherwise = self._list(node.else_list) if node.else_list is not None else _nothing
         weight = 1 + _weight(node.list)
         at = last_at(node.pipe)
-        element_slot = slots[-1] if slots else 0
-        index_slot = slots[0] if len(slots) == 2 else 0
         jumps = _has_jump(node.list)
 
         def run_range(state: State, dot: Any) -> None:
             value = evaluate(state, dot)
             pairs = self._pairs(state, value, at, two=index_slot > 0)
             variables = state.variables
+            variables[ranged_dot] = value
             outer = state.scope
             empty = True
             for index, element in pairs:
@@ -169,6 +178,7 @@ class Statements:
                 self.context.spend(state, weight)
                 if element_slot:
                     variables[element_slot] = element
+                    variables[ranged_element] = value
                     if index_slot:
                         variables[index_slot] = index
                 if isinstance(element, Composite) and element.scope is not None:
@@ -189,6 +199,13 @@ class Statements:
                 otherwise(state, dot)
 
         return run_range
+
+    def _ranged_slot(self, slot: int) -> int:
+        """The place of what a variable ranges over, beside the variable's own (see Expressions)."""
+        ranged = self.expressions.ranged
+        if slot not in ranged:
+            ranged[slot] = self.expressions.new_slot()
+        return ranged[slot]
 
     def _pairs(self, state: State, value: Any, at: At, two: bool) -> Iterable[tuple[Any, Any]]:
         """What `range` goes through: pairs of index or key, and element."""

@@ -223,6 +223,9 @@ class Opaque(Composite):
         self.json = json
 
 
+BOXED: Final = Nil(ANY)  # stands for a value that Go sees as an interface only
+
+
 _BASIC_TYPES: Final[Mapping[type, GoType]] = {
     str: STRING,
     TracedStr: STRING,
@@ -251,6 +254,11 @@ def kind_of(value: Any) -> Kind | Literal["invalid"]:
 def origin_of(value: Any) -> Any:
     """The datum a value stands for, or None."""
     return value.origin if isinstance(value, (TracedStr, Composite)) else None
+
+
+def holds_any(value: Any) -> bool:
+    """Whether the elements of a value are held as `interface {}`."""
+    return isinstance(value, (Slice, Map)) and value.type.elem is not None and value.type.elem.kind == "interface"
 
 
 def is_true(value: Any) -> bool:

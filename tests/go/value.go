@@ -53,6 +53,7 @@ func typed(value any) (any, error) {
 			}
 			v[i] = item
 		}
+		return slices.Clip(v), nil
 	case map[string]any:
 		if len(v) == 1 {
 			for key, wrapped := range v {
