@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+from templatefix.analysis.evidence import Evidence
 from templatefix.analysis.findings import Finding, Verdict
+from templatefix.analysis.registry import shipped_rules
+from templatefix.analysis.rule import Rule
 from templatefix.analysis.stability import LoopRun
+from templatefix.chat.go import GoChatTemplate
 from templatefix.chat.rendering import ChatTemplate
 
 
@@ -17,10 +21,58 @@ class Analysis:
     verdict: Verdict
     reason: str | None
     findings: tuple[Finding, ...]
-    loops: tuple[LoopRun, ...]
+    loops: tuple[LoopRun, ...]  # core loops first
     disagreement: tuple[str, ...]  # where rendering and reading do not say the same, one sentence each
 
 
-def analyse(template: ChatTemplate, select: Collection[str] = (), ignore: Collection[str] = ()) -> Analysis:
-    """Check a template on all loops with the rules selected (all but the ignored ones by default)."""
-    raise NotImplementedError
+def analyse(
+    template: ChatTemplate,
+    select: Collection[str] = (),
+    ignore: Collection[str] = (),
+    rules: Sequence[Rule] | None = None,
+) -> Analysis:
+    """Check a template on all loops with the rules selected (all but the ignored ones by default).
+
+    `select` and `ignore` hold codes or their beginnings (`TF2`).
+    """
+    evidence = Evidence(template)
+    verdict, reason = judge(evidence)
+    findings: dict[tuple[str, int, int], Finding] = {}
+    for rule in shipped_rules() if rules is None else rules:
+        if _wanted(rule.CODE, select, ignore):
+            for finding in rule.check(evidence):
+                findings.setdefault((finding.code, finding.span.start, finding.span.end), finding)
+    ordered = tuple(sorted(findings.values(), key=lambda finding: (finding.span, finding.code)))
+    return Analysis(verdict, reason, ordered, evidence.core + evidence.others, evidence.disagreement)
+
+
+def _wanted(code: str, select: Collection[str], ignore: Collection[str]) -> bool:
+    if select and not any(code.startswith(prefix.upper()) for prefix in select):
+        return False
+    return not any(code.startswith(prefix.upper()) for prefix in ignore)
+
+
+def judge(evidence: Evidence) -> tuple[Verdict, str | None]:
+    """The verdict, the first that holds, and its reason."""
+    core = evidence.core
+    if not any(run.steps for run in core) and not evidence.plain.steps:
+        error = next(run.error for run in core if run.error is not None)
+        return "not-evaluated", f"no conversation could be rendered: {error}"
+    failed = next((run for run in core if run.error is not None), None)
+    if failed is not None:
+        return (
+            "broken",
+            f"request {len(failed.steps)} of the loop {failed.loop.name} cannot be rendered: {failed.error}",
+        )
+    if evidence.takes_tools:
+        bare = next((run for run in core if not any(step.tools for step in run.steps)), None)
+        if bare is not None:
+            return "broken", f"the tool definitions are in no prompt of the loop {bare.loop.name}"
+    chats = None
+    if not evidence.takes_tools:
+        legacy = isinstance(evidence.template, GoChatTemplate) and evidence.template.legacy
+        chats = "a legacy template never sees tools" if legacy else "the template has no tools"
+        chats += ": judged on chats"
+    if any(run.lost for run in core):
+        return "unstable", chats
+    return "stable", chats

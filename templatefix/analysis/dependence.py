@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
-from templatefix.analysis.gotree_flow import Flow, Item, Record, Suspect
-from templatefix.analysis.gotree_values import Assumptions
+from templatefix.analysis.gotree_flow import Flow, Item, Record, Suspect, Via
+from templatefix.analysis.gotree_values import TAIL, Assumptions
 from templatefix.gotemplate.deep import run_deep
+from templatefix.gotemplate.nodes import ActionNode, BlockNode, BranchNode, DefineNode, ListNode, Node, RangeNode
 from templatefix.gotemplate.parser import Tree
+from templatefix.gotemplate.source import Span
+from templatefix.gotemplate.visitor import walk
 
 
 @dataclass(frozen=True)
@@ -18,10 +22,56 @@ class TreeReading:
     record: Record
     printed: tuple[tuple[Item, ...], ...]  # by the runs with and without a system message
 
-    @property
+    @cached_property
     def suspects(self) -> tuple[Suspect, ...]:
         """Places that can render differently when messages are added, in the order of the source."""
         return tuple(sorted(self.record.suspects.values(), key=lambda suspect: suspect.node.span))
+
+    def raw(self, node: Node) -> int:
+        """What the value of an expression was ever made of: TAIL, TOOLS, SYSTEM, DATA, DATE."""
+        return self.record.raw.get(id(node), 0)
+
+    def flips(self, branch: BranchNode) -> bool:
+        """Whether a branch can take another arm for the same message when others follow."""
+        truths = self.record.truths.get(id(branch.pipe), set())
+        # A condition that was true in every run, such as `.Messages`, does not flip.
+        undecided = len(truths) > 1 or None in truths
+        return undecided and not isinstance(branch, RangeNode) and bool(self.raw(branch.pipe) & TAIL)
+
+    @cached_property
+    def _vias(self) -> dict[Span, Via]:
+        vias: dict[Span, Via] = {}
+        stack: list[tuple[ListNode, Via]] = [(self.tree.root, ())]
+        while stack:
+            nodes, via = stack.pop()
+            for node in nodes.nodes:
+                vias[node.span] = via
+                if isinstance(node, BranchNode):
+                    stack.append((node.list, (*via, (node, 0))))
+                    if node.else_list is not None:
+                        stack.append((node.else_list, (*via, (node, 1))))
+                elif isinstance(node, (DefineNode, BlockNode)):
+                    stack.append((node.list, via))
+        return vias
+
+    def via(self, span: Span) -> Via:
+        """The branches around a node, outermost first, with the arm it stands in: 0 the list, 1 the else list."""
+        return self._vias.get(span, ())
+
+    def gate(self, span: Span) -> BranchNode | None:
+        """The outermost branch around a node that can flip."""
+        return next((branch for branch, _ in self.via(span) if self.flips(branch)), None)
+
+    def branch_on(self, span: Span, what: int) -> BranchNode | None:
+        """The outermost `if` or `with` around a node whose condition is made of one of `what`."""
+        return next((b for b, _ in self.via(span) if not isinstance(b, RangeNode) and self.raw(b.pipe) & what), None)
+
+    def first_on(self, what: int) -> ActionNode | BranchNode | None:
+        """The first action or branch whose pipeline is made of one of `what`."""
+        for node in walk(self.tree.root):
+            if isinstance(node, (ActionNode, BranchNode)) and self.raw(node.pipe) & what:
+                return node
+        return None
 
 
 def read(tree: Tree, think: bool = False, thoughts: bool = False) -> TreeReading:

@@ -86,9 +86,9 @@ def _printed(piece: Piece, tools: Sequence[list[str]]) -> Iterator[tuple[int, st
     if len(piece.text) > _SHORT:
         # Text that was put together in a variable has no origin, or that of one of its parts.
         for index, words in enumerate(tools):
-            if words[0] in piece.text and all(words) and all(word in piece.text for word in words):
-                if origin is None or origin.index != index or origin.kind != "tool":
-                    yield index, ""
+            named = origin is not None and origin.kind == "tool" and origin.index == index
+            if not named and all(words) and all(word in piece.text for word in words):
+                yield index, ""
     elif origin is None:
         # The keys of a map have no origin.
         for index, words in enumerate(tools):

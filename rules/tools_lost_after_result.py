@@ -1,0 +1,82 @@
+"""TF102."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from templatefix.analysis.evidence import Evidence
+from templatefix.analysis.findings import Finding
+from templatefix.analysis.gotree_values import TOOLS
+from templatefix.analysis.rule import Rule
+from templatefix.gotemplate.nodes import BranchNode
+from templatefix.gotemplate.source import Span
+
+
+class ToolsLostAfterResult(Rule):
+    """TF102 tools-lost-after-result
+
+    What it does
+        Finds prompts that end with a tool's result and hold no tool definitions, though the request has tools.
+
+    Why it is bad
+        While it reads the result the model does not know its tools: it cannot make the second call of a job, or makes
+        one up. And the prompt before, which had the definitions, is of no use to the cache.
+
+    Example
+        {{- range $i, $_ := .Messages }}
+        {{- if and (eq .Role "user") $.Tools (eq (len (slice $.Messages $i)) 1) }}<tools>{{ $.Tools }}</tools>{{ end }}
+        <{{ .Role }}>{{ .Content }}</{{ .Role }}>
+        {{- end }}
+
+    Use instead
+        {{- if .Tools }}<tools>{{ .Tools }}</tools>{{ end }}
+        {{- range .Messages }}
+        <{{ .Role }}>{{ .Content }}</{{ .Role }}>
+        {{- end }}
+
+    Fix safety
+        The same edit as for TF101: the definitions get a place that does not depend on the last message. A template
+        that never prints definitions is reported here too; what it should print nobody but its author can tell.
+    """
+
+    CODE = "TF102"
+    NAME = "tools-lost-after-result"
+    SEVERITY = "error"
+    FIXABLE = True
+    VALID = (
+        "{{ json .Tools }}{{ range .Messages }}<{{ .Role }}>{{ .Content }}{{ end }}",
+        # The tools move (TF101), but are never gone.
+        '{{ $at := -1 }}{{ range $i, $m := .Messages }}{{ if eq .Role "user" }}{{ $at = $i }}{{ end }}{{ end }}'
+        "{{ range $i, $m := .Messages }}<{{ .Role }}>{{ if eq $i $at }}{{ $.Tools }}{{ end }}{{ .Content }}{{ end }}",
+    )
+    INVALID = (
+        "{{ range $i, $m := .Messages }}<{{ .Role }}>"
+        '{{ if and (eq .Role "user") (eq 1 (len (slice $.Messages $i))) }}{{ $.Tools }}{{ end }}'
+        "{{ .Content }}{{ end }}",
+        "{{ if .Tools }}You have tools.{{ end }}{{ range .Messages }}<{{ .Role }}>{{ .Content }}{{ end }}",
+    )
+
+    def check(self, evidence: Evidence) -> Iterator[Finding]:
+        """Find a step behind a tool result without definitions, in a loop that has them elsewhere, or never."""
+        never = not any(step.tools for run in evidence.core for step in run.steps)
+        for run, step in evidence.lacking():
+            shown = next((each.index for each in run.steps if each.tools), None)
+            if shown is not None:
+                change = evidence.moved_tools
+                span = evidence.place(change) if change is not None else evidence.tools_span(run, shown)
+                message = (
+                    "Behind a tool result the prompt holds no tool definitions: the model does not know its tools."
+                )
+                yield self.finding(evidence, message, span, run, step, error=True)
+                return
+            if never and not any(each.error for each in evidence.core):
+                message = "The template asks for tools but prints no definitions: the model never learns of them."
+                yield self.finding(evidence, message, _first_mention(evidence), run, step, error=True, fixable=False)
+                return
+
+
+def _first_mention(evidence: Evidence) -> Span:
+    node = evidence.reading.first_on(TOOLS) if evidence.reading is not None else None
+    if node is None:
+        return Span(0, 0)
+    return node.open if isinstance(node, BranchNode) else node.span

@@ -1,0 +1,137 @@
+"""What the rules judge by: the loops as they were rendered, what changed in them, and the tree as it was read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from templatefix.analysis.changes import Change, changes
+from templatefix.analysis.dependence import TreeReading, read
+from templatefix.analysis.findings import Cost
+from templatefix.analysis.loops import Loop, chat_loops, core_loops, other_loops, without_tools
+from templatefix.analysis.stability import LoopRun, run_loop
+from templatefix.chat.go import GoChatTemplate
+from templatefix.chat.rendering import ChatTemplate
+from templatefix.chat.request import Request
+from templatefix.gotemplate.source import Span
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Everything that a rule may look at. Loops are rendered when they are first asked for."""
+
+    template: ChatTemplate
+
+    def served(self, request: Request) -> Request:
+        """A request as the server would render it."""
+        return self.template.as_served(request) if isinstance(self.template, GoChatTemplate) else request
+
+    @cached_property
+    def takes_tools(self) -> bool:
+        """Whether tools can reach the prompt at all."""
+        if isinstance(self.template, GoChatTemplate):
+            return self.template.uses_tools and not self.template.legacy
+        return "tools" in self.template.source.text
+
+    @cached_property
+    def thinks(self) -> bool:
+        """Whether thinking makes a difference to the template."""
+        if isinstance(self.template, GoChatTemplate):
+            return any("think" in name for name in self.template.derived.vars)
+        return "think" in self.template.source.text
+
+    @cached_property
+    def reading(self) -> TreeReading | None:
+        """The tree, read; None where there is no tree of Go's, or where the template sees one message at a time."""
+        if not isinstance(self.template, GoChatTemplate) or self.template.legacy:
+            return None
+        return read(self.template.tree, self.template.has_think_tags)
+
+    def run(self, loop: Loop) -> LoopRun:
+        """Render a loop as the server would."""
+        return run_loop(self.template, loop, self.served)
+
+    @cached_property
+    def core(self) -> tuple[LoopRun, ...]:
+        """The loops that give the verdict."""
+        return tuple([self.run(loop) for loop in (core_loops() if self.takes_tools else chat_loops())])
+
+    @cached_property
+    def others(self) -> tuple[LoopRun, ...]:
+        """The loops that give notes."""
+        loops = other_loops(self.thinks)
+        return tuple([self.run(loop if self.takes_tools else without_tools(loop)) for loop in loops])
+
+    @cached_property
+    def plain(self) -> LoopRun:
+        """The first core loop without tools."""
+        return self.run(without_tools(self.core[0].loop))
+
+    @cached_property
+    def core_changes(self) -> tuple[Change, ...]:
+        """What core loops lost."""
+        return tuple([change for run in self.core for change in changes(run, self.reading)])
+
+    @cached_property
+    def other_changes(self) -> tuple[Change, ...]:
+        """What the other loops lost, beyond what core loops lose by the same branch."""
+        known = {self.place(change) for change in self.core_changes}
+        found = [change for run in self.others for change in changes(run, self.reading)]
+        return tuple([change for change in found if self.place(change) not in known])
+
+    def place(self, change: Change) -> Span:
+        """The opening action of the branch that flipped; else the node whose text changed."""
+        return change.gate.open if change.gate is not None else change.pieces[0].span
+
+    @cached_property
+    def moved_tools(self) -> Change | None:
+        """The first change of a core loop that took tool definitions from their place."""
+        return next((change for change in self.core_changes if change.tools), None)
+
+    def tools_span(self, run: LoopRun, step: int) -> Span:
+        """The branch that decides about the tools of a step, or the action that prints them."""
+        found = run.steps[step].passes[-1]
+        span = run.steps[step].rendering.pieces[found.first].span
+        gate = self.reading.gate(span) if self.reading is not None else None
+        if gate is None and self.reading is not None:
+            gate = next((branch for branch, _ in self.reading.via(span)), None)
+        return gate.open if gate is not None else span
+
+    def cost(self, run: LoopRun, step: int) -> Cost | None:
+        """What a step of a loop keeps, and how many of its steps have no tools."""
+        if step >= len(run.steps):
+            return None
+        without = sum(1 for each in run.steps if each.request.tools and not each.tools)
+        return Cost(run.steps[step].kept_bytes, run.steps[step].prompt_bytes, without, len(run.steps))
+
+    def lacking(self) -> Iterator[tuple[LoopRun, int]]:
+        """The steps of core loops behind a tool result that have no tools."""
+        for run in self.core:
+            for step in run.steps:
+                if step.after_result and step.request.tools and not step.tools:
+                    yield run, step.index
+
+    @cached_property
+    def disagreement(self) -> tuple[str, ...]:
+        """Where rendering and reading do not say the same, one sentence each."""
+        if self.reading is None or any(run.error is not None for run in self.core):
+            return ()
+        source = self.template.source
+        said: list[str] = []
+        places = [piece.span for change in self.core_changes for piece in change.pieces]
+        places += [self.place(change) for change in self.core_changes]
+        behind = any(run.tools_behind(index) for run in self.core for index in range(len(run.steps)))
+        for suspect in self.reading.suspects:
+            if not any(suspect.node.span.contains(span) for span in places) and not (
+                suspect.kind == "behind" and behind
+            ):
+                line = source.position(suspect.node.span.start).line
+                said.append(f"line {line} depends on later messages by its text, but no loop shows it")
+        suspects = [suspect.node.span for suspect in self.reading.suspects]
+        for change in self.core_changes:
+            spans = [piece.span for piece in change.pieces]
+            if not any(suspect.contains(span) for suspect in suspects for span in spans):
+                line = source.position(self.place(change).start).line
+                said.append(f"line {line} changes on the loop {change.run.loop.name}, but nothing in its text says why")
+        return tuple(dict.fromkeys(said))

@@ -1,0 +1,54 @@
+"""What every rule is made of."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import ClassVar
+
+from templatefix.analysis.evidence import Evidence
+from templatefix.analysis.findings import Finding, Severity
+from templatefix.analysis.stability import LoopRun
+from templatefix.gotemplate.source import Span
+
+
+class Rule(ABC):
+    """A rule; its docstring is the page that `explain` prints.
+
+    `VALID` and `INVALID` are small Go templates that it passes and finds something in; the tests run them.
+    """
+
+    CODE: ClassVar[str]
+    NAME: ClassVar[str]
+    SEVERITY: ClassVar[Severity]  # where the verdict does not hang on it
+    FIXABLE: ClassVar[bool]
+    VALID: ClassVar[tuple[str, ...]]
+    INVALID: ClassVar[tuple[str, ...]]
+
+    @abstractmethod
+    def check(self, evidence: Evidence) -> Iterator[Finding]:
+        """Yield what is wrong, each with a loop that shows it."""
+
+    def finding(
+        self,
+        evidence: Evidence,
+        message: str,
+        span: Span,
+        run: LoopRun,
+        step: int,
+        *,
+        error: bool = False,
+        fixable: bool | None = None,
+    ) -> Finding:
+        """A finding of this rule; an error where it decides the verdict."""
+        return Finding(
+            self.CODE,
+            self.NAME,
+            "error" if error else self.SEVERITY,
+            message,
+            span,
+            run.loop.name,
+            step,
+            self.FIXABLE if fixable is None else fixable,
+            evidence.cost(run, step),
+        )
