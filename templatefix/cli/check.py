@@ -6,13 +6,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from templatefix.cli.inputs import codes, known, resolved, template_of
-from templatefix.cli.options import Format, Ignore, Kind, Select, Targets
+from templatefix.cli.inputs import codes, known, resolved, rules_of, template_of
+from templatefix.cli.options import Format, Ignore, Kind, Rules, Select, Targets
 from templatefix.cli.output import CliError, colours, complain, say, write
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Callable
 
+    from templatefix.analysis.analyse import Analysis
+    from templatefix.chat.go import GoChatTemplate
     from templatefix.report.checked import Checked
 
 _FORMATS = ("text", "json")
@@ -26,20 +28,22 @@ def run(
     ] = "error",
     select: Select = None,
     ignore: Ignore = None,
+    rules: Rules = None,
     kind: Kind = None,
 ) -> int:
     """Find what makes prompts move, and show it on tool loops.
 
     Exit code 0: nothing at or above --fail-on; 1: findings; 2: a target could not be checked.
     """
+    from templatefix.analysis.analyse import analyse
     from templatefix.report.checked import SEVERITIES
 
     known("--format", form, _FORMATS)
     severity = known("--fail-on", fail_on, SEVERITIES)
-    wanted, unwanted = codes(select), codes(ignore)
+    wanted, unwanted, judges = codes(select), codes(ignore), rules_of(rules)
     results = []
     for number, target in enumerate(targets):
-        checked = _check(target, kind, wanted, unwanted)
+        checked = _check(target, kind, lambda template: analyse(template, wanted, unwanted, judges))
         results.append(checked)
         if checked.failure is not None:
             complain(checked.failure)
@@ -49,9 +53,8 @@ def run(
     return 2 if any(c.failure is not None for c in results) else int(any(c.at_least(severity) for c in results))
 
 
-def _check(target: str, kind: str | None, select: Collection[str], ignore: Collection[str]) -> Checked:
+def _check(target: str, kind: str | None, analysed: Callable[[GoChatTemplate], Analysis]) -> Checked:
     """Check one target; a failure is part of the result, so that it stops no other."""
-    from templatefix.analysis.analyse import analyse
     from templatefix.report.checked import Checked
 
     try:
@@ -64,8 +67,7 @@ def _check(target: str, kind: str | None, select: Collection[str], ignore: Colle
         template = template_of(found)
     except CliError as error:
         return Checked(target, text=text, failure=str(error), note=note)
-    analysis = analyse(template, select, ignore)
-    return Checked(target, template.kind, text, file, found.position, analysis, note=note)
+    return Checked(target, template.kind, text, file, found.position, analysed(template), note=note)
 
 
 def _show(checked: Checked, first: bool) -> None:

@@ -13,12 +13,13 @@ from templatefix.cli.output import CliError
 if TYPE_CHECKING:
     import datetime
 
+    from templatefix.analysis.rule import Rule
     from templatefix.chat.go import GoChatTemplate
     from templatefix.chat.rendering import RenderError
     from templatefix.chat.request import Request
     from templatefix.servers.targets import Target
 
-_CODE = re.compile(r"TF[1-9][0-9]{2}")
+_CODE = re.compile(r"TF([1-9][0-9]{0,2})?")  # a rule, or the codes that begin so
 T = TypeVar("T", bound=str)
 
 
@@ -95,3 +96,13 @@ def codes(words: Iterable[str] | None) -> tuple[str, ...]:
         if not _CODE.fullmatch(code):
             raise CliError(f"{code} is no rule code; they look like TF101")
     return found
+
+
+def rules_of(folders: Iterable[str] | None) -> tuple[Rule, ...]:
+    """The rules that are shipped and those of the user's folders."""
+    from templatefix.analysis.registry import RuleError, load_rules
+
+    try:
+        return load_rules(Path(folder).expanduser() for folder in folders or ())
+    except RuleError as error:
+        raise CliError(str(error)) from error

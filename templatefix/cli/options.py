@@ -16,3 +16,4 @@ Format = Annotated[str, typer.Option("--format", metavar="text|json", help="How 
 Select = Annotated[list[str] | None, typer.Option(metavar="CODES", help="Only these rules, such as TF101,TF102.")]
 Ignore = Annotated[list[str] | None, typer.Option(metavar="CODES", help="All rules but these.")]
 Date = Annotated[str | None, typer.Option(metavar="YYYY-MM-DD", help="The day that templates see.")]
+Rules = Annotated[list[str] | None, typer.Option(metavar="DIR", help="A folder with more rules of your own.")]

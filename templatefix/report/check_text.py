@@ -54,8 +54,8 @@ def _finding(checked: Checked, finding: Finding, shown: set[str], style: Style) 
     if checked.file is not None:
         yield from span_lines(checked.file, start, end, style)
     yield from _loop(checked, finding, shown, style)
-    yield from _wrapped(_cost(finding), "  ")
-    yield from _wrapped(_what_to_do(checked, finding), "  ")
+    yield from _cost(finding)
+    yield from _what_to_do(checked, finding)
 
 
 def _loop(checked: Checked, finding: Finding, shown: set[str], style: Style) -> Iterator[str]:
@@ -81,21 +81,23 @@ def _broken_loops(checked: Checked, shown: set[str], style: Style) -> Iterator[s
         yield ""
 
 
-def _cost(finding: Finding) -> str:
+def _cost(finding: Finding) -> Iterator[str]:
     cost = finding.cost
     if cost is None or finding.loop is None:
-        return ""
-    said = f"Loop {finding.loop}, step {finding.step}: {cost.kept_bytes} bytes kept, prompt of {cost.prompt_bytes}"
+        return
+    fresh = cost.prompt_bytes - cost.kept_bytes
+    said = f"{finding.loop}, step {finding.step}: {cost.kept_bytes} bytes kept, {fresh} read anew"
     if cost.steps_without_tools:
         said += f"; no tools in {cost.steps_without_tools} of {cost.steps} requests"
-    return said + "."
+    yield f"  cost  {said}"
 
 
-def _what_to_do(checked: Checked, finding: Finding) -> str:
-    page = f"templatefix explain {finding.code}"
+def _what_to_do(checked: Checked, finding: Finding) -> Iterator[str]:
     if finding.fixable:
-        return f"To do: templatefix patch {shlex.quote(checked.target)}   (why: {page})"
-    return f"Not changed by itself; what can be done: {page}"
+        yield f"  fix   templatefix patch {shlex.quote(checked.target)}"
+    else:
+        yield "  fix   none that is made unasked; the page says what can be done"
+    yield f"  why   templatefix explain {finding.code}"
 
 
 def _summary(checked: Checked, style: Style) -> str:
