@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import importlib.util
 import sys
 from collections.abc import Iterator
@@ -11,7 +12,7 @@ import pytest
 
 from templatefix.servers.embedded import EmbeddedEngine, EmbeddedSession, EngineError
 from templatefix.servers.standin import Standin, make_standin
-from templatefix.servers.tokenizer import byte_level, from_gguf, from_package
+from templatefix.servers.tokenizer import Donor, byte_level, from_gguf, from_package, from_show
 
 WORDS = "many small words stand here and many small words follow them "
 MARKERS = ["<|start|>", "<|stop|>", "[INST]"]
@@ -95,6 +96,47 @@ def test_special_tokens_are_one_token_each(session: EmbeddedSession) -> None:
 def test_places_and_figures_count_the_same(session: EmbeddedSession) -> None:
     prompt = f"<|start|>{WORDS}ü{WORDS}<|stop|>\n"
     assert len(session.token_ends(prompt)) == session.evaluate(prompt, cold=True).prompt_tokens
+
+
+def sentencepiece(*, blank_in_front: bool) -> Donor:
+    """A vocabulary of SentencePiece's kind: bytes, blanks as U+2581, a few words, a begin of text."""
+    words = ["ma", "ny", "many", "▁many", "▁", "m", "a", "n", "y"]  # in the order of merging
+    info = {
+        "tokenizer.ggml.model": "llama",
+        "tokenizer.ggml.tokens": ["<unk>", "<s>", "</s>", *[f"<0x{byte:02X}>" for byte in range(256)], *words],
+        "tokenizer.ggml.token_type": [2, 3, 3, *[6] * 256, *[1] * len(words)],
+        "tokenizer.ggml.scores": [0.0] * 259 + [-float(index) for index in range(len(words))],
+        "tokenizer.ggml.bos_token_id": 1,
+        "tokenizer.ggml.eos_token_id": 2,
+        "tokenizer.ggml.add_bos_token": True,
+        "tokenizer.ggml.add_space_prefix": blank_in_front,
+    }
+    return from_show({"model_info": info}, "sentencepiece")
+
+
+@pytest.mark.parametrize("blank", [True, False])
+def test_a_blank_that_the_vocabulary_puts_in_front(tmp_path: Path, blank: bool) -> None:
+    standin = make_standin(sentencepiece(blank_in_front=blank), ["[INST]"], tmp_path)
+    with EmbeddedEngine(standin).session(400) as session:
+        assert session.token_ends("many many[INST]") == [0, 4, 9, 15]  # the begin of text first
+        assert session.evaluate("many many[INST]").prompt_tokens == 4
+
+
+def test_a_pretokenizer_that_the_engine_lacks(tmp_path: Path) -> None:
+    tokenizer = byte_level(WORDS).read()
+    info = {**tokenizer.metadata, "tokenizer.ggml.pre": "of-next-year"}
+    standin = make_standin(from_show({"model_info": info}, "new"), [], tmp_path)
+    with pytest.raises(EngineError, match="of-next-year"), EmbeddedEngine(standin).session(100):
+        pass
+
+
+def test_nobody_else_is_served(session: EmbeddedSession) -> None:
+    connection = http.client.HTTPConnection(session._address, timeout=10)
+    try:
+        connection.request("POST", "/completion", '{"prompt": "x"}', {"Content-Type": "application/json"})
+        assert connection.getresponse().status == 401
+    finally:
+        connection.close()
 
 
 def test_a_prompt_that_does_not_fit(model: Standin, capfd: pytest.CaptureFixture[str]) -> None:
