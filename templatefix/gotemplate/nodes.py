@@ -215,5 +215,14 @@ class BlockNode(Node):
 
 
 Operand: TypeAlias = (
-    BoolNode | NilNode | DotNode | NumberNode | StringNode | FieldNode | VariableNode | IdentifierNode | ChainNode | PipeNode
+    BoolNode
+    | NilNode
+    | DotNode
+    | NumberNode
+    | StringNode
+    | FieldNode
+    | VariableNode
+    | IdentifierNode
+    | ChainNode
+    | PipeNode
 )
