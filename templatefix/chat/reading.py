@@ -35,7 +35,7 @@ def read_json(data: bytes) -> Any:
     except RecursionError:
         raise BadRequest("nested too deeply") from None
     except ValueError as error:
-        raise BadRequest(f"not JSON: {_lower(str(error))}") from None
+        raise BadRequest(f"not JSON: {error}") from None
     return _whole(value) if broken or _HALF.search(data) else value
 
 
