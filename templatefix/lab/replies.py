@@ -8,6 +8,7 @@ from templatefix.chat.rendering import Piece, Rendering
 from templatefix.chat.request import Request
 
 _LEAST_HEADER = 4  # characters; what is shorter is alike by chance
+_LONGEST_HEADER = 4096
 
 
 def reply_index(before: Request, after: Request) -> int | None:
@@ -34,8 +35,9 @@ def _written(before: Rendering, region: str) -> int:
 
     A tail that goes on otherwise than the header in history shares the opening with it.
     """
-    ending = max(size for size in range(len(region) + 1) if before.text.endswith(region[:size]))
-    opening = max((_common(tail, region) for tail in _suffixes(_tail(before))), default=0)
+    longest = min(len(region), _LONGEST_HEADER)
+    ending = max(size for size in range(longest + 1) if before.text.endswith(region[:size]))
+    opening = max((_common(tail, region) for tail in _suffixes(_tail(before)[-_LONGEST_HEADER:])), default=0)
     unclosed = region.rfind("<", 0, opening)
     if unclosed >= 0 and ">" not in region[unclosed:opening]:
         opening = unclosed  # two special tokens that begin alike share nothing
@@ -48,7 +50,7 @@ def new_ranges(rendering: Rendering, first_new: int) -> list[tuple[int, int]]:
     System text and tool definitions are not new, wherever they stand.
     """
     placed = list(_placed(rendering))
-    behind = max((end for piece, _, end in placed if piece.message is not None), default=0)
+    behind = max((end for piece, _, end in placed if piece.message is not None), default=len(rendering.data))
     ranges: list[tuple[int, int]] = []
     for piece, start, end in placed:
         if piece.origin is not None and piece.origin.kind != "message":

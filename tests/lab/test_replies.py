@@ -110,3 +110,7 @@ def test_template_text_between_turns_is_not_new() -> None:
         ("<u>", 0), ("hi", 0, "message"), ("--", None), ("yes", 1, "message"), ("go", 2, "message"), ("", None)
     )
     assert new_ranges(after, 2) == [(10, 12)]
+
+
+def test_a_prompt_without_messages_has_no_tail() -> None:
+    assert new_ranges(rendering(("only the tools: ", None), ("tools", None, "tools"), (".", None)), 1) == []
