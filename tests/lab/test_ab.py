@@ -192,3 +192,20 @@ def test_any_tokenizer_shows_the_same(
     assert result.arms[0].warm_hit_rate < 0.8
     assert result.arms[1].warm_hit_rate > 0.99
     assert all(row.fresh_tokens <= row.new_tokens + 2 for row in result.arms[1].requests)
+
+
+def test_templates_that_only_grow_read_what_is_new(run: Runner, corpus: dict[str, Any]) -> None:
+    """Every third stable template of the corpus, at the steps whose prompt opens with the one before, tail and all."""
+    grown = 0
+    donor = byte_level(MOVING)
+    for row in [row for row in corpus.values() if row.get("prefix_stable")][::3]:
+        measured = arm(row["id"], row["template"])
+        result = run(measured, donor=donor)
+        if not result.valid:
+            continue
+        prompts = [measured.template.render(measured.served(request)).text for request in SMALL.requests]
+        for earlier, later, figures in zip(prompts, prompts[1:], result.arms[0].requests[1:], strict=False):
+            if later.startswith(earlier):
+                grown += 1
+                assert figures.fresh_tokens <= figures.new_tokens + 2, (row["id"], figures)
+    assert grown > 30
