@@ -185,7 +185,8 @@ def looks_like_modelfile(name: str, text: str) -> bool:
     base = name.replace("\\", "/").rsplit("/", 1)[-1].lower()
     if base == "modelfile" or base.startswith("modelfile.") or base.endswith(".modelfile"):
         return True
-    first = _FIRST_WORD.match(text.removeprefix("\ufeff"))
+    text = text.removeprefix("\ufeff")
+    first = _FIRST_WORD.match(text)
     return first is not None and first[1].lower() in COMMANDS and _FROM_LINE.search(text) is not None
 
 

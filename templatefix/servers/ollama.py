@@ -45,8 +45,6 @@ class OllamaClient:
         self._quick = quick
         self._slow = slow
         self._version: str | None = None
-        self._session: requests.Session | None = None
-        self._package: ollama.Client | None = None
 
     def version(self) -> str:
         """The server's version as it says it (`0.0.0` for a build without one)."""
@@ -74,7 +72,8 @@ class OllamaClient:
     def tags(self) -> dict[str, TagInfo]:
         """Every model of the server, by name."""
         with self._errors("list its models"):
-            rows = self._client(self._quick).list().models
+            with self._package(self._quick) as package:
+                rows = package.list().models
             return {info.name: info for row in rows if (info := _tag(row)) is not None}
 
     def create(
@@ -86,10 +85,11 @@ class OllamaClient:
         """
         lines: list[str] = []
         with self._errors(f"create {model}", model):
-            for part in self._client(self._slow).create(model=model, from_=base, template=template, stream=True):
-                lines.append(part.status or "")
-                if progress is not None:
-                    progress(lines[-1])
+            with self._package(self._slow) as package:
+                for part in package.create(model=model, from_=base, template=template, stream=True):
+                    lines.append(part.status or "")
+                    if progress is not None:
+                        progress(lines[-1])
         if not lines or lines[-1] != "success":
             raise StreamCut(f"{self.url} stopped before it had created {model}")
         return tuple(lines)
@@ -97,12 +97,14 @@ class OllamaClient:
     def copy(self, source: str, destination: str) -> None:
         """Give a model a second name, over an existing one too."""
         with self._errors(f"copy {source}", source):
-            self._client(self._quick).copy(source, destination)
+            with self._package(self._quick) as package:
+                package.copy(source, destination)
 
     def delete(self, model: str) -> None:
         """Take a tag away; layers that no other tag uses go with it."""
         with self._errors(f"delete {model}", model):
-            self._client(self._quick).delete(model)
+            with self._package(self._quick) as package:
+                package.delete(model)
 
     def can_render(self) -> bool:
         """Whether the server shows its own render; an older one would generate instead."""
@@ -134,34 +136,30 @@ class OllamaClient:
         """Take a model out of memory; the next request starts a fresh engine."""
         self._ask("POST", "/api/chat", {"model": model, "messages": [], "keep_alive": 0}, model)
 
-    def close(self) -> None:
-        """Close the connections."""
-        if self._session is not None:
-            self._session.close()
-
-    def _headers(self) -> dict[str, str]:
-        key = os.environ.get("OLLAMA_API_KEY")
-        return {"Authorization": f"Bearer {key}"} if key else {}
-
-    def _client(self, silence: float) -> ollama.Client:
+    def _package(self, silence: float) -> ollama.Client:
         import httpx
         import ollama
 
-        timeout = httpx.Timeout(silence, connect=self._connect)
-        return ollama.Client(host=self.url, timeout=timeout, trust_env=not is_local(self.url))
+        return ollama.Client(
+            host=self.url,
+            timeout=httpx.Timeout(silence, connect=self._connect),
+            trust_env=not is_local(self.url),
+            follow_redirects=False,
+            verify=self.url.startswith("https:"),  # the certificates take long to load
+        )
 
     def _ask(
         self, method: str, path: str, body: Mapping[str, Any] | None = None, model: str = "", silence: float = 0.0
     ) -> dict[str, Any]:
         import requests
 
-        if self._session is None:
-            self._session = requests.Session()
-            self._session.trust_env = not is_local(self.url)
-            self._session.headers.update(self._headers())
-        with self._errors(f"answer {method} {path}", model):
-            answer = self._session.request(
-                method, self.url + path, json=body, timeout=(self._connect, silence or self._quick)
+        key = os.environ.get("OLLAMA_API_KEY")  # the package sends it too
+        headers = {"Authorization": f"Bearer {key}"} if key else None
+        times = (self._connect, silence or self._quick)
+        with self._errors(f"answer {method} {path}", model), requests.Session() as session:
+            session.trust_env = not is_local(self.url)
+            answer = session.request(
+                method, self.url + path, json=body, headers=headers, timeout=times, allow_redirects=False
             )
         return self._read(answer, model)
 
@@ -180,7 +178,7 @@ class OllamaClient:
         return BadAnswer(f"{self.url} does not answer as an Ollama server does: {what}")
 
     def _refusal(self, message: str, status: int, model: str) -> ServerError:
-        message = " ".join(message.split())
+        message, status = " ".join(message.split()), 200 if status < 0 else status
         if status == 404 and model and "not found" in message:
             return ModelNotFound(f"there is no model {model} on {self.url}")
         return ServerRefused(f"{self.url} says: {message}", message, status)
