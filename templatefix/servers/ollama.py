@@ -84,27 +84,24 @@ class OllamaClient:
         Ask `show` for the base first: the server would pull one that is not there. An existing tag is overwritten.
         """
         lines: list[str] = []
-        with self._errors(f"create {model}", model):
-            with self._package(self._slow) as package:
-                for part in package.create(model=model, from_=base, template=template, stream=True):
-                    lines.append(part.status or "")
-                    if progress is not None:
-                        progress(lines[-1])
+        with self._errors(f"create {model}", model), self._package(self._slow) as package:
+            for part in package.create(model=model, from_=base, template=template, stream=True):
+                lines.append(part.status or "")
+                if progress is not None:
+                    progress(lines[-1])
         if not lines or lines[-1] != "success":
             raise StreamCut(f"{self.url} stopped before it had created {model}")
         return tuple(lines)
 
     def copy(self, source: str, destination: str) -> None:
         """Give a model a second name, over an existing one too."""
-        with self._errors(f"copy {source}", source):
-            with self._package(self._quick) as package:
-                package.copy(source, destination)
+        with self._errors(f"copy {source}", source), self._package(self._quick) as package:
+            package.copy(source, destination)
 
     def delete(self, model: str) -> None:
         """Take a tag away; layers that no other tag uses go with it."""
-        with self._errors(f"delete {model}", model):
-            with self._package(self._quick) as package:
-                package.delete(model)
+        with self._errors(f"delete {model}", model), self._package(self._quick) as package:
+            package.delete(model)
 
     def can_render(self) -> bool:
         """Whether the server shows its own render; an older one would generate instead."""
