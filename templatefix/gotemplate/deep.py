@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 SHALLOW = 60  # levels that the ordinary stack and recursion limit hold with ease
 _FRAMES_PER_LEVEL = 10  # Python calls that a consumer makes for one level of nesting, at most
-_BYTES_PER_FRAME = 2048  # of C stack for each of them; only what is used is ever touched
+_BYTES_PER_FRAME = 1024  # of C stack for each of them; only what is used is ever touched
 _MIN_STACK = 16 << 20
 
 _lock = threading.Lock()  # guards what belongs to the whole process: the recursion limit and the stack size

@@ -315,13 +315,13 @@ def _rune(data: str, pos: int) -> tuple[str, int]:
 def gaps(lexed: Lexed) -> Iterator[Token]:
     """The tokens with the white space between them, so that they join to the source; EOF is left out.
 
-    Of a source with a fault, the rest from the fault on is one ERROR token.
+    Of a source with a fault, the rest from the fault on is one ERROR token (from the delimiter on, in a comment).
     """
     pos = 0
     inside = False
     for kind, start, end in lexed.tokens:
         if kind == ERROR:
-            start = max(start, pos)
+            start = start if inside else pos
             end = len(lexed.data)
         if start > pos:
             yield Token(TokenKind.SPACE if inside else TokenKind.TRIMMED, pos, start)

@@ -336,7 +336,8 @@ class Writer:
         return self.random.choice(choices)()
 
     def text(self) -> str:
-        text = "".join(self.random.choice(TEXTS) for _ in range(self.random.randrange(1, 4))).replace("{{", "{ {")
+        text = "".join(self.random.choice(TEXTS) for _ in range(self.random.randrange(1, 4)))
+        text = re.sub(r"\{(?=\{)", "{ ", text)
         return text + " " if text.endswith("{") else text  # a brace would join the next action's
 
     def output(self) -> str:
@@ -431,7 +432,9 @@ class Writer:
 
     def jump(self) -> str:
         jump = self.action(self.random.choice(("break", "continue")))
-        return jump if self.chance(0.3) else self.action("if", self.condition()) + jump + self.action("end")
+        if self.chance(0.3):
+            return jump
+        return self.scoped(lambda: self.action("if", self.condition()) + jump + self.action("end"))
 
     def define(self) -> str:
         """A definition; calls of it may come before it is written, so names are few."""
