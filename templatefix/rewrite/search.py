@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from templatefix.analysis.stability import LoopRun
 from templatefix.chat.go import GoChatTemplate
-from templatefix.chat.rendering import RenderError
+from templatefix.chat.rendering import ChatTemplate, RenderError
 from templatefix.gotemplate.edits import apply_edits
 from templatefix.gotemplate.source import Source, Span
 from templatefix.rewrite.candidates import Candidate, Candidates, Obstacle, Placement
@@ -50,9 +50,10 @@ def is_sound(runs: Sequence[LoopRun]) -> bool:
 class Search:
     """Looks for a variant of one template."""
 
-    def __init__(self, base: Baseline, placement: Placement) -> None:
+    def __init__(self, base: Baseline, placement: Placement, changes: Callable[[ChatTemplate], bool]) -> None:
         self.base = base
         self.placement = placement
+        self.changes = changes  # whether patching a variant would change it again
         self.seen: set[str] = set()
         self.proofs = 0
         self.failures: list[Obstacle] = []
@@ -108,17 +109,10 @@ class Search:
         self.proofs += 1
         found = Found(variant, steps, Proof())
         proof = prove(
-            self.base, variant, dropped=found.dropped, added=found.added, patch_again=lambda each: changes(each, self.placement)
+            self.base, variant, dropped=found.dropped, added=found.added, patch_again=self.changes
         )
         if proof.holds:
             return Found(variant, steps, proof)
         what = ", then ".join([step.what for step in steps])
         self.failures.append(Obstacle(f"{what}: {proof.failure}", span))
         return None
-
-
-def changes(template: object, _placement: Placement) -> bool:
-    """Whether a search would change a template: only one that is not sound is touched."""
-    assert isinstance(template, GoChatTemplate)
-    base = Baseline(template, generated=0)
-    return not is_sound(base.runs)

@@ -1,0 +1,224 @@
+"""Patch a template: repair it, make its prompts grow only, and prove it."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from typing import Any
+
+from templatefix.analysis.analyse import analyse
+from templatefix.analysis.findings import Finding
+from templatefix.chat.go import GoChatTemplate
+from templatefix.chat.rendering import ChatTemplate
+from templatefix.gotemplate.source import Source, Span
+from templatefix.rewrite.candidates import Placement
+from templatefix.rewrite.proof import NAMES, Baseline, Check, Proof, prove
+from templatefix.rewrite.repairs import Repair, repair_failures, repair_structs
+from templatefix.rewrite.search import Found, Search, is_sound
+
+STRUCTS, FAILS = "TF301", "TF305"
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """What could not be mended, and why."""
+
+    code: str
+    reason: str
+
+    def to_json(self) -> dict[str, Any]:
+        """As in the contract."""
+        return {"code": self.code, "reason": self.reason}
+
+
+@dataclass(frozen=True)
+class PatchResult:
+    """What became of a template. Unless `changed`, `template` is the original's text, untouched."""
+
+    original: str
+    template: str
+    changed: bool
+    applied: tuple[str, ...] = ()  # codes that the variant no longer shows
+    refused: tuple[Refusal, ...] = ()
+    placement: Placement = "system"
+    proof: Proof = field(default_factory=Proof)
+    remaining: tuple[Finding, ...] = ()
+    dropped_text: tuple[str, ...] = ()
+    added_text: tuple[str, ...] = ()
+
+    def diff(self, name: str = "template") -> str:
+        """The change as a unified diff; empty without one."""
+        before, after = self.original.splitlines(keepends=True), self.template.splitlines(keepends=True)
+        lines = difflib.unified_diff(before, after, f"a/{name}", f"b/{name}")
+        return "".join([line if line.endswith("\n") else line + "\n\\ No newline at end of file\n" for line in lines])
+
+    def to_json(self, target: str) -> dict[str, Any]:
+        """The JSON of `patch`; `tag` is for the caller to fill in."""
+        remaining = [{"code": f.code, "severity": f.severity, "message": f.message} for f in self.remaining]
+        return {
+            "version": 1,
+            "target": target,
+            "changed": self.changed,
+            "applied": list(self.applied),
+            "refused": [refusal.to_json() for refusal in self.refused],
+            "placement": self.placement,
+            "proof": self.proof.results() if self.proof.checks else {},
+            "proof_renders": self.proof.renders() if self.proof.checks else {},
+            "remaining": remaining,
+            "dropped_text": list(self.dropped_text),
+            "added_text": list(self.added_text),
+            "template": self.template,
+            "diff": self.diff(),
+            "tag": None,
+        }
+
+
+def patch(
+    template: ChatTemplate,
+    *,
+    placement: Placement = "system",
+    select: Collection[str] = (),
+    ignore: Collection[str] = (),
+) -> PatchResult:
+    """Make a variant of a template with its proof, or say why not.
+
+    `select` and `ignore` hold rule codes or their beginnings, as in `check`. Where the tools cannot be put as
+    `placement` asks but can be fixed at the first user turn, that is done and the result says so.
+    """
+    return _Patch(template, placement, select, ignore).run()
+
+
+class _Patch:
+    def __init__(
+        self, template: ChatTemplate, placement: Placement, select: Collection[str], ignore: Collection[str]
+    ) -> None:
+        self.template = template
+        self.placement = placement
+        self.select = [code.upper() for code in select]
+        self.ignore = [code.upper() for code in ignore]
+        self.analysis = analyse(template)
+
+    def wanted(self, code: str) -> bool:
+        """Whether a code may be mended."""
+        if self.select and not any(code.startswith(prefix) for prefix in self.select):
+            return False
+        return not any(code.startswith(prefix) for prefix in self.ignore)
+
+    def run(self) -> PatchResult:
+        """Repair, move, prove."""
+        analysis, template = self.analysis, self.template
+        if not isinstance(template, GoChatTemplate):
+            return self._refused([Refusal("", "only Go templates can be rewritten")])
+        if analysis.verdict == "not-evaluated":
+            return self._refused([Refusal("", analysis.reason or "the template could not be rendered")])
+        shaky = analysis.verdict != "stable"
+        if shaky and not template.uses_tools:
+            reason = "without tools every prompt has to stay as it is, and this template has none"
+            return self._refused([Refusal(code, reason) for code in self._errors()] or [Refusal("", reason)])
+        if shaky and (left := [code for code in self._errors() if not self.wanted(code)]):
+            return self._refused([Refusal(code, "left out by the choice of codes, and the rest is not enough") for code in left])
+        base = Baseline(template)
+        checks: list[Check] = []
+        refused: list[Refusal] = []
+        base = self._repair(base, checks, refused)
+        if refused and shaky:
+            return self._refused(refused)
+        return self._finish(base, checks, refused)
+
+    def _errors(self) -> list[str]:
+        return list(dict.fromkeys(f.code for f in self.analysis.findings if f.severity == "error"))
+
+    def _repair(self, base: Baseline, checks: list[Check], refused: list[Refusal]) -> Baseline:
+        """Mend what fails and what is printed wrongly, as far as wanted."""
+        codes = {finding.code for finding in self.analysis.findings}
+        fails = any(run.error is not None for run in base.runs)
+        for code, mend, found in ((FAILS, repair_failures, fails), (STRUCTS, repair_structs, STRUCTS in codes)):
+            if not found or not self.wanted(code):
+                continue
+            repair = mend(base)
+            if isinstance(repair, Repair) and repair.check.holds:
+                checks.append(repair.check)
+                base = Baseline(repair.template, base.generated, base.seed)
+            else:
+                reason = repair if isinstance(repair, str) else f"{repair.check.reason}"
+                refused.append(Refusal(code, reason))
+        return base
+
+    def _finish(self, base: Baseline, checks: list[Check], refused: list[Refusal]) -> PatchResult:
+        """Move what has to move, and prove the whole."""
+        repaired = base.template
+        assert isinstance(repaired, GoChatTemplate)
+        repeated = bool(checks) and any(step.tools > 1 for run in base.runs for step in run.steps)
+        if is_sound(base.runs) and not repeated:
+            if not checks:
+                return self._unchanged(refused)
+            proof = prove(base, repaired, patch_again=needs_patch)
+            if not proof.holds:
+                return self._refused([Refusal(STRUCTS, f"{proof.failure}")])
+            return self._changed(base, Found(repaired, (), proof), checks, refused)
+        search = Search(base, self.placement, needs_patch)
+        found = search.run()
+        if found is None:
+            return self._refused(self._reasons(search))
+        return self._changed(base, found, checks, refused)
+
+    def _reasons(self, search: Search) -> list[Refusal]:
+        obstacle = search.obstacle
+        reason = "no change was found that keeps every prompt"
+        if obstacle is not None:
+            reason = f"{self._place(obstacle.span)}: {obstacle.reason}"
+        elif not any(step.tools for run in search.base.runs for step in run.steps):
+            reason = "the template prints no tool definitions, and where they belong is not for a rewrite to say"
+        return [Refusal(code, reason) for code in self._errors()] or [Refusal("", reason)]
+
+    def _place(self, span: Span) -> str:
+        start = self.template.source.position(span.start)
+        return f"line {start.line}, column {start.column}"
+
+    def _changed(self, base: Baseline, found: Found, checks: list[Check], refused: list[Refusal]) -> PatchResult:
+        after = analyse(found.template)
+        gone = {f.code for f in self.analysis.findings} - {f.code for f in after.findings}
+        proof = found.proof
+        if checks:
+            proof = Proof({name: _with_repairs(name, proof.checks[name], checks) for name in NAMES})
+        before = [step.rendering.text for run in base.runs for step in run.steps]
+        later = [step.rendering.text for run in after.loops for step in run.steps]
+        return PatchResult(
+            self.template.source.text,
+            found.template.source.text,
+            True,
+            tuple(sorted(gone)),
+            tuple(refused),
+            found.placement or self.placement,
+            proof,
+            after.findings,
+            tuple([text for text in found.dropped if any(text.strip() in prompt for prompt in before)]),
+            tuple([text for text in found.added if any(text.strip() in prompt for prompt in later)]),
+        )
+
+    def _unchanged(self, refused: list[Refusal]) -> PatchResult:
+        text = self.template.source.text
+        findings = self.analysis.findings
+        return PatchResult(text, text, False, refused=tuple(refused), placement=self.placement, remaining=findings)
+
+    def _refused(self, refused: list[Refusal]) -> PatchResult:
+        return self._unchanged(refused)
+
+
+def _with_repairs(name: str, check: Check, repairs: list[Check]) -> Check:
+    """A point of the proof, with the renders that compared the repaired template with the one before."""
+    if name in ("no_tools_identical", "conserved"):
+        return Check(check.holds, check.renders + sum(each.renders for each in repairs), check.reason)
+    return check
+
+
+def needs_patch(template: ChatTemplate) -> bool:
+    """Whether patching a template would change it, or be refused."""
+    analysis = analyse(template)
+    return analysis.verdict != "stable" or any(finding.code in (STRUCTS, FAILS) for finding in analysis.findings)
+
+
+def patch_text(text: str, **options: Any) -> PatchResult:
+    """Patch a Go template given as text; raises RenderError where it does not parse."""
+    return patch(GoChatTemplate(Source(text)), **options)

@@ -1,0 +1,210 @@
+"""Repairs of a template's data: values printed as Go structs, fields asked of the wrong thing.
+
+A repair is not a move: what it changes is wrong in every prompt. It is proved apart, and what follows takes the repaired
+template for the original.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from templatefix.analysis.stability import LoopRun
+from templatefix.chat.go import GoChatTemplate
+from templatefix.chat.rendering import Piece, RenderError, Rendering
+from templatefix.gotemplate.edits import Edit, apply_edits
+from templatefix.gotemplate.nodes import ActionNode, FieldNode, Node, RangeNode, VariableNode, WithNode
+from templatefix.gotemplate.source import Source, Span
+from templatefix.rewrite.layout import Layout, path_of, single
+from templatefix.rewrite.proof import Baseline, Check
+from templatefix.rewrite.traits import derived_traits
+
+_ROUNDS = 16
+_FIELD = re.compile(r"can't evaluate field (\w+) in type")
+_OF_THE_REQUEST = ("Tools", "System", "Messages", "Think", "ThinkLevel", "IsThinkSet")
+_OF_THE_FUNCTION = ("Name", "Description", "Parameters", "Arguments")
+
+
+@dataclass(frozen=True)
+class Repair:
+    """A repaired template, what was repaired, and what shows that the rest is as it was."""
+
+    template: GoChatTemplate
+    edits: int
+    check: Check
+
+
+def printed_structs(runs: Sequence[LoopRun]) -> list[Span]:
+    """The actions that print a tool, or a part of one, as a Go struct."""
+    found: dict[Span, None] = {}
+    for run in runs:
+        for step in run.steps:
+            for piece in step.rendering.pieces:
+                if piece.span not in found and _is_struct(piece):
+                    found[piece.span] = None
+    return list(found)
+
+
+def _is_struct(piece: Piece) -> bool:
+    origin = piece.origin
+    if origin is None or origin.kind not in ("tool", "tools", "message") or not piece.text.startswith(("{", "[{", "&{")):
+        return False
+    if origin.kind == "message" and origin.field not in ("tool_calls", "function", "call"):
+        return False
+    try:
+        json.loads(piece.text)
+    except ValueError:
+        return True
+    return False
+
+
+def repair_structs(base: Baseline) -> Repair | str:
+    """Print as JSON what is printed as a Go struct; a sentence where that cannot be done."""
+    template = base.template
+    assert isinstance(template, GoChatTemplate)
+    layout = Layout(template.tree)
+    edits: list[Edit] = []
+    for span in printed_structs(base.runs):
+        node = layout.at(span)
+        operand = single(node.pipe) if isinstance(node, ActionNode) else None
+        if operand is None:
+            return f"line {template.source.position(span.start).line}: the struct is printed by more than a field"
+        edits.append(Edit(Span(operand.span.start, operand.span.start), "json "))
+    if not edits:
+        return "no Go struct was seen in any prompt"
+    repaired = _applied(template, edits)
+    if repaired is None:
+        return "the repaired template does not parse"
+    return Repair(repaired, len(edits), _same_but(base, repaired, frozenset(printed_structs(base.runs))))
+
+
+def _applied(template: GoChatTemplate, edits: Sequence[Edit]) -> GoChatTemplate | None:
+    try:
+        text = apply_edits(template.source, edits)
+        return GoChatTemplate(Source(text, template.source.name), date=template.date, limits=template.limits)
+    except (ValueError, RenderError):
+        return None
+
+
+def repair_failures(base: Baseline) -> Repair | str:
+    """Mend what makes execution fail when tools are given or called; a sentence where that cannot be done."""
+    template = base.template
+    assert isinstance(template, GoChatTemplate)
+    count = 0
+    while (error := _first_error(base, template)) is not None:
+        if count >= _ROUNDS:
+            return f"execution still fails after {count} repairs: {error}"
+        mended = next((each for each in _attempts(base, template, error)), None)
+        if mended is None:
+            return f"execution fails, and no repair of it is known: {error}"
+        template, count = mended, count + 1
+    if not count:
+        return "execution does not fail"
+    return Repair(template, count, _same_but(base, template, frozenset()))
+
+
+def _first_error(base: Baseline, template: GoChatTemplate) -> RenderError | None:
+    return next((run.error for run in base.run(template, base.core) if run.error is not None), None)
+
+
+def _attempts(base: Baseline, template: GoChatTemplate, error: RenderError) -> Iterator[GoChatTemplate]:
+    """Changes after which this failure does not occur any more."""
+    found = _FIELD.search(error.message)
+    if found is None or error.span is None:
+        return
+    for edits in _edits(Layout(template.tree), error.span, found.group(1)):
+        attempt = _applied(template, edits)
+        if attempt is None:
+            continue
+        after = _first_error(base, attempt)
+        if after is None or (after.message.split(" at ")[-1] != error.message.split(" at ")[-1]) or _later(after, error):
+            yield attempt
+
+
+def _later(after: RenderError, before: RenderError) -> bool:
+    return after.span is not None and before.span is not None and after.span.start > before.span.start + 1
+
+
+def _edits(layout: Layout, span: Span, name: str) -> Iterator[list[Edit]]:
+    """Ways to ask the right thing for a field, the likeliest first."""
+    node = _operand(layout, span)
+    if node is None:
+        return
+    around = [owner for owner, arm in _scopes(layout, span)]
+    for owner in around:
+        same = path_of(single(owner.pipe) or owner.pipe)[-1:] == (name,)
+        if same and isinstance(owner, WithNode):
+            yield [Edit(node.span, ".")]
+        if same and isinstance(owner, RangeNode):
+            word = layout.source.slice(Span(owner.open.start, owner.pipe.span.start))
+            start = owner.open.start + word.index("range")
+            yield [Edit(Span(start, start + len("range")), "with"), Edit(node.span, ".")]
+    if name in _OF_THE_REQUEST:
+        yield [Edit(node.span, "$." + ".".join(_from(node, name)))]
+    if name in _OF_THE_FUNCTION:
+        head = layout.source.slice(node.span)
+        at = node.span.start + len(head[: _offset(head, name)].encode("utf-8", "surrogateescape"))
+        yield [Edit(Span(at, at), ".Function")]
+    if name == "Name":
+        head = layout.source.slice(node.span)
+        yield [Edit(node.span, head[: _offset(head, name)] + ".ToolName")]
+
+
+def _offset(text: str, name: str) -> int:
+    return text.rindex(f".{name}")
+
+
+def _from(node: Node, name: str) -> tuple[str, ...]:
+    path = path_of(node)
+    return path[path.index(name) :]
+
+
+def _operand(layout: Layout, span: Span) -> FieldNode | VariableNode | None:
+    for node in layout.nodes:
+        if isinstance(node, (FieldNode, VariableNode)) and node.span == span:
+            return node
+    return None
+
+
+def _scopes(layout: Layout, span: Span) -> Iterator[tuple[RangeNode | WithNode, object]]:
+    """The branches that set dot around a place, innermost first."""
+    inner = layout.at(span)
+    if inner is None:
+        return
+    around: list[tuple[Node, object]] = list(layout.ancestors(inner))
+    for owner, arm in around:
+        if isinstance(owner, (RangeNode, WithNode)) and arm is owner.list:
+            yield owner, arm
+
+
+def _same_but(base: Baseline, repaired: GoChatTemplate, spans: frozenset[Span]) -> Check:
+    """Whether all that rendered before renders to the same, the pieces of some nodes apart."""
+    renders = 0
+    before_traits, after_traits = derived_traits(base.template), derived_traits(repaired)
+    for name, value in before_traits.items():
+        if after_traits.get(name) != value:
+            return Check(False, 1, f"the {name} was {value!r} and is {after_traits.get(name)!r}")
+    requests = [(step.request, step.rendering) for run in (*base.runs, *base.other_runs) for step in run.steps]
+    requests += [(request, before) for request, before in base.chats if isinstance(before, Rendering)]
+    for request, before in requests:
+        renders += 1
+        try:
+            after = repaired.render(request)
+        except RenderError as error:
+            return Check(False, renders, f"a request that rendered before fails: {error}")
+        if not spans and before.data != after.data:
+            return Check(False, renders, "a prompt that rendered before has changed")
+        if spans and not _equal_but(before, after, spans):
+            return Check(False, renders, "more has changed than the values printed as structs")
+    return Check(True, renders)
+
+
+def _equal_but(before: Rendering, after: Rendering, spans: frozenset[Span]) -> bool:
+    if len(before.pieces) != len(after.pieces):
+        return False
+    return all(
+        old.text == new.text if old.span not in spans else not _is_struct(new)
+        for old, new in zip(before.pieces, after.pieces, strict=True)
+    )
