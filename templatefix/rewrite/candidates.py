@@ -83,7 +83,7 @@ class Candidates:
         """All changes worth a try."""
         gates = self._gates()
         carriers = self.segments.carriers()
-        moving = [c for c in carriers if any(g in gates for g in self.segments.gates(c)) or self._trails(c)]
+        moving = [c for c in carriers if self._moves(c, gates)]
         if moving:
             yield from self._tools(moving, gates)
         others = [gate for gate in gates if not self.layout.prints_tools(gate)]
@@ -97,6 +97,13 @@ class Candidates:
         for gate in gates:
             if self.layout.prints_tools(gate):
                 yield from self._words(gate)
+
+    def _moves(self, carrier: Node, gates: list[BranchNode]) -> bool:
+        """Whether a carrier prints tools at a place that changes, behind the messages, or at several messages."""
+        if any(any(gate is each for each in gates) for gate in self.segments.gates(carrier)) or self._trails(carrier):
+            return True
+        repeated = any(step.tools > 1 for run in self.runs for step in run.steps)
+        return repeated and self.layout.loop_of(carrier) is not None
 
     def _gates(self) -> list[BranchNode]:
         """The branches around the culprits whose conditions ask for what follows, in the order of the source."""
@@ -131,7 +138,9 @@ class Candidates:
         loop = self._main_loop(carriers[0])
         segments = [self.segments.segment(carrier) for carrier in carriers]
         if loop is None or segments[0] is None:
-            self.obstacles.append(Obstacle("the tool text depends on conditions of the message it stands with", carriers[0].span))
+            self.obstacles.append(
+                Obstacle("the tool text depends on conditions of the message it stands with", carriers[0].span)
+            )
             return
         for move in self.destinations.moves(segments[0], loop):
             for removal, dropped in self._removals([s for s in segments if s is not None]):
@@ -176,12 +185,7 @@ class Candidates:
         plain = list(edits)
         for gate in at_first.values():
             plain += self.conditions.at_first(gate, first)
-        dropped = self._labels(segments)
-        yield Candidate(tuple(plain), dropped, (), "first-user", "tool text fixed at the first user turn")
-
-    @staticmethod
-    def _labels(segments: Sequence[Segment | None]) -> tuple[str, ...]:
-        return ()
+        yield Candidate(tuple(plain), (), (), "first-user", "tool text fixed at the first user turn")
 
     def _first(self, loop: RangeNode) -> tuple[str, list[Edit]]:
         index = self.conditions.index_of(loop)
@@ -211,11 +215,18 @@ class Candidates:
         if all(step.tools for run in self.runs for step in run.steps):
             return
         for carrier in carriers:
+            loop = self.layout.loop_of(carrier)
+            if loop is not None:
+                for move in self.destinations.beside_system_arm(carrier, loop):
+                    yield Candidate(move.edits, (), move.added, "system", f"tool text {move.what}")
+                continue
             for owner, arm in self.layout.ancestors(carrier):
                 if not isinstance(owner, IfNode) or arm is not owner.list:
                     continue
                 if any(self.layout.is_system(single(part) or part) for part in conjuncts(owner.pipe)):
-                    printed = [n for n in walk(owner.list) if isinstance(n, ActionNode) and self.layout.prints_system(n)]
+                    printed = [
+                        n for n in walk(owner.list) if isinstance(n, ActionNode) and self.layout.prints_system(n)
+                    ]
                     tools = "$.Tools" if not self.layout.dot_is_root(owner) else ".Tools"
                     edits: list[Edit] = []
                     if len(printed) == 1:

@@ -88,6 +88,10 @@ class Conditions:
             return False
         return any(self.layout.is_tools(single(arg) or arg) for arg in call[1])
 
+    def opening(self, loop: RangeNode) -> str:
+        """How an action in front of a loop opens: on a line of its own where the loop trims what is before it."""
+        return "\n{{- " if self.surgeon.trims_left(loop.open) else "{{ "
+
     # Positions
 
     def index_of(self, loop: RangeNode) -> Counter:
@@ -108,11 +112,12 @@ class Conditions:
         name = self.layout.fresh("$first")
         index, message = self.layout.fresh("$n"), self.layout.fresh("$m")
         messages = self.source.slice(Span(loop.pipe.cmds[0].span.start, loop.pipe.cmds[-1].span.end))
-        left = "{{- " if self.surgeon.trims_left(loop.open) else "{{ "
+        left = self.opening(loop)
+        line = "\n" if left.startswith("\n") else ""
         text = (
-            f"{left}{name} := -1 }}}}"
-            f"{{{{- range {index}, {message} := {messages} }}}}"
-            f'{{{{- if and (lt {name} 0) (eq {message}.Role "{role}") }}}}{{{{ {name} = {index} }}}}{{{{ end }}}}'
+            f"{left}{name} := -1 }}}}{line}"
+            f"{{{{- range {index}, {message} := {messages} }}}}{line}"
+            f'{{{{- if and (lt {name} 0) (eq {message}.Role "{role}") }}}}{{{{ {name} = {index} }}}}{{{{ end }}}}{line}'
             "{{- end }}"
         )
         return Counter(name, tuple(self.surgeon.insert(loop.span.start, text)))

@@ -19,7 +19,7 @@ from templatefix.gotemplate.nodes import (
 from templatefix.gotemplate.source import Span
 from templatefix.gotemplate.visitor import walk
 from templatefix.rewrite.conditions import Conditions
-from templatefix.rewrite.layout import Layout, call_of, conjuncts, is_block, path_of, single
+from templatefix.rewrite.layout import Layout, call_of, conjuncts, is_blank, is_block, path_of, single
 from templatefix.rewrite.segments import Segment
 from templatefix.rewrite.surgery import Surgeon
 
@@ -47,7 +47,21 @@ class Destinations:
         """All places for a segment, the best first."""
         inside = list(self._in_system_block(segment, loop))
         front = list(self._at_loop_head(segment, loop))
-        yield from [*front, *inside] if is_block(segment.plain) else [*inside, *front]
+        alone = is_block(segment.plain) and (self._opens_arm(segment) or not self._has_system_block(loop))
+        yield from [*front, *inside] if alone else [*inside, *front]
+
+    def _opens_arm(self, segment: Segment) -> bool:
+        """Whether nothing is printed in front of a segment in the turn it stands in."""
+        place = self.layout.place(segment.carrier)
+        return all(is_blank(node) for node in place.list.nodes[: place.index])
+
+    def _has_system_block(self, loop: RangeNode) -> bool:
+        """Whether marks close the system text in front of a loop."""
+        printed = self._system_action(loop)
+        if printed is None:
+            return bool(self._tool_parts(loop))
+        place = self.layout.place(self._unit(printed))
+        return self._closing(place.list, place.index)
 
     # The system block
 
@@ -74,7 +88,9 @@ class Destinations:
             and node.list.nodes
             and self._before(node, loop)
             and self.layout.loop_of(node) is None
-            and not any(isinstance(owner, IfNode) and self._needs_system(owner) for owner, _ in self.layout.ancestors(node))
+            and not any(
+                isinstance(owner, IfNode) and self._needs_system(owner) for owner, _ in self.layout.ancestors(node)
+            )
         ]
         return found[::-1]
 
@@ -99,7 +115,9 @@ class Destinations:
             return False
         for name in self.layout.free_variables(segment.nodes):
             pipes = self.layout.variables.get(name, [])
-            if not pipes or any(self.layout.loop_of_pipe(pipe) is not None or pipe.span.end > place.span.start for pipe in pipes):
+            if not pipes or any(
+                self.layout.loop_of_pipe(pipe) is not None or pipe.span.end > place.span.start for pipe in pipes
+            ):
                 return False
         return self.layout.in_define(place) == self.layout.in_define(segment.carrier)
 
@@ -153,7 +171,9 @@ class Destinations:
         edits: list[Edit] = []
         for part in conjuncts(block.pipe):
             if self.layout.is_system(single(part) or part):
-                edits.append(self.conditions.put(block.pipe, part, f"or {self.surgeon.source.slice(part.span)} {tools}"))
+                edits.append(
+                    self.conditions.put(block.pipe, part, f"or {self.surgeon.source.slice(part.span)} {tools}")
+                )
         if unit is printed:
             system = self.surgeon.source.slice(printed.pipe.span)
             system = "$.System" if system.startswith("$") else ".System"
@@ -224,6 +244,37 @@ class Destinations:
             yield Move(tuple(edits), (head, tail), "in the system message, or in one of its own")
             return
 
+    def beside_system_arm(self, carrier: Node, loop: RangeNode) -> Iterator[Move]:
+        """For tools that stand with system messages: the same in a block in front where there is no system message."""
+        arm = next(
+            (
+                owner
+                for owner, arm in self.layout.ancestors(carrier)
+                if isinstance(owner, IfNode)
+                and arm is owner.list
+                and any(self._asks_role(part, "system") for part in conjuncts(owner.pipe))
+            ),
+            None,
+        )
+        content = self._content(loop, "system", arm)
+        if arm is None or content is None or not arm.list.nodes:
+            return
+        inside = any(node is content for node in arm.list.nodes)
+        words = [carrier] if inside else list(arm.list.nodes)
+        head = self._text_before(content, arm).replace("{role}", "system")
+        tail = self._text_after(content if inside else arm, skip=carrier if inside else None)
+        body = self.surgeon.text_of(words[0].span.start, words[-1].span.end).strip()
+        flag, edits = self._flag(loop)
+        opening = f'{self.conditions.opening(loop)}if and $.Tools {flag} (ne .Role "system") }}}}'
+        front = f"{opening}{{{{ {flag} = false }}}}{head.lstrip()}{body}{tail}{{{{ end }}}}"
+        edits += self.surgeon.insert(loop.open.end, front)
+        left = "{{- " if self.surgeon.data[carrier.span.start : carrier.span.start + 3] == b"{{-" else "{{ "
+        edits.append(
+            Edit(Span(carrier.span.start, carrier.span.start), f"{left}if {flag} }}}}{{{{ {flag} = false }}}}")
+        )
+        edits.append(Edit(Span(carrier.span.end, carrier.span.end), "{{ end }}"))
+        yield Move(tuple(edits), (head, tail), "printed in a system block of its own where there is no system message")
+
     @staticmethod
     def _asks_role(part: Node, role: str) -> bool:
         call = call_of(part)
@@ -232,7 +283,7 @@ class Destinations:
     def _flag(self, loop: RangeNode) -> tuple[str, list[Edit]]:
         """A variable that holds until the tools have been printed."""
         name = self.layout.fresh("$pending")
-        left = "{{- " if self.surgeon.trims_left(loop.open) else "{{ "
+        left = self.conditions.opening(loop)
         return name, self.surgeon.insert(loop.span.start, f"{left}{name} := true }}}}")
 
     # In front of the turns
@@ -246,14 +297,10 @@ class Destinations:
         body = self._text(segment, first)
         own_line = body[:1] in "\r\n"
         text = body.strip() + ("\n" if own_line else "")
-        role = f"{self._dot(loop)}.Role"
-        opening = f'{{{{ if and $.Tools {flag} (ne {role} "system") }}}}{{{{ {flag} = false }}}}'
+        left = self.conditions.opening(loop)
+        opening = f'{left}if and $.Tools {flag} (ne .Role "system") }}}}{{{{ {flag} = false }}}}'
         edits += self.surgeon.insert(loop.open.end, f"{opening}{text}{{{{ end }}}}")
         yield Move(tuple(edits), (), "in front of the first turn")
-
-    @staticmethod
-    def _dot(_loop: RangeNode) -> str:
-        return ""
 
     # A block of its own
 
@@ -267,25 +314,22 @@ class Destinations:
         head, tail = marks
         tools = ".Tools" if self.layout.dot_is_root(loop) else "$.Tools"
         body = self._text(segment, loop).strip()
-        left = "{{- " if self.surgeon.trims_left(loop.open) else "{{ "
-        text = f"{left}if {tools} }}}}{head}{body}{tail}{{{{- end }}}}"
-        if tail[-1:].isspace():
-            text = f"{left}if {tools} }}}}{head}{body}{tail}{{{{ end }}}}"
+        text = f"{self.conditions.opening(loop)}if {tools} }}}}{head}{body}{tail}{{{{ end }}}}"
         yield Move(tuple(self.surgeon.insert(loop.span.start, text)), (head, tail), "in a system block of its own")
 
     def _marks(self, segment: Segment, loop: RangeNode) -> tuple[str, str] | None:
         """What opens and closes a user's turn, with the role put right."""
-        content = self._user_content(loop, segment)
+        content = self._content(loop, "user", None)
         if content is None:
             return None
-        head = self._text_before(content, segment)
+        head = self._text_before(content, None)
         tail = self._text_after(content)
         if "user" not in head and "{role}" not in head:
             return None
         return head.replace("{role}", "system").replace("user", "system"), tail
 
-    def _user_content(self, loop: RangeNode, segment: Segment) -> ActionNode | None:
-        """The action that prints a user's text without tools."""
+    def _content(self, loop: RangeNode, role: str, within: IfNode | None) -> ActionNode | None:
+        """The action that prints the text of a role's messages without tools; one inside a branch if there is one."""
         found = []
         for node in self.layout.nodes:
             if not isinstance(node, ActionNode) or self.layout.loop_of(node) is not loop:
@@ -294,9 +338,10 @@ class Destinations:
             if operand is None or path_of(operand)[-1:] != ("Content",):
                 continue
             roles = self.layout.roles(node)
-            if (roles is None or "user" in roles) and not self._with_tools(node):
+            if (roles is None or role in roles) and not self._with_tools(node):
                 found.append(node)
-        return found[0] if found else None
+        inside = [node for node in found if within is not None and within.span.contains(node.span)]
+        return next(iter([*inside, *found]), None)
 
     def _with_tools(self, node: Node) -> bool:
         return any(
@@ -304,7 +349,8 @@ class Destinations:
             for o, arm in self.layout.ancestors(node)
         )
 
-    def _text_before(self, content: Node, segment: Segment) -> str:
+    def _text_before(self, content: Node, arm: IfNode | None) -> str:
+        """The text of a turn in front of its message, `{role}` where the role is printed."""
         parts: list[str] = []
         node: Node = content
         while True:
@@ -318,17 +364,20 @@ class Destinations:
             owner = place.owner
             if owner is None or not isinstance(owner, IfNode) or owner in self.layout.loops:
                 break
-            if self.layout.asks_user(owner):
+            if owner is arm or self.layout.asks_user(owner):
                 break
             node = owner
         return "".join(reversed(parts))
 
-    def _text_after(self, content: Node) -> str:
-        node: Node = content
+    def _text_after(self, content: Node, skip: Node | None = None) -> str:
+        """The text right behind a node, or behind the branch that ends with it."""
+        node = content
         for _ in range(3):
             place = self.layout.place(node)
             text = ""
             for after in place.list.nodes[place.index + 1 :]:
+                if after is skip:
+                    continue
                 if not isinstance(after, TextNode):
                     break
                 text += after.text

@@ -142,7 +142,11 @@ class Layout:
         """The listed node (text, action, branch) that has a span or holds it most narrowly."""
         best: Node | None = None
         for node in self.nodes:
-            if id(node) in self._places and node.span.contains(span) and (best is None or len(node.span) <= len(best.span)):
+            if (
+                id(node) in self._places
+                and node.span.contains(span)
+                and (best is None or len(node.span) <= len(best.span))
+            ):
                 best = node
         return best
 
@@ -199,8 +203,10 @@ class Layout:
     def names(self, node: Node, what: str) -> bool:
         """Whether an expression or any node below names `Tools`, `System` or `Messages`."""
         return any(
-            isinstance(n, (FieldNode, VariableNode)) and self._resolves(n, what)
-            or isinstance(n, (FieldNode, VariableNode)) and what in path_of(n)[:1]
+            isinstance(n, (FieldNode, VariableNode))
+            and self._resolves(n, what)
+            or isinstance(n, (FieldNode, VariableNode))
+            and what in path_of(n)[:1]
             for n in walk(node)
         )
 
@@ -219,7 +225,9 @@ class Layout:
 
     @staticmethod
     def _prints(nodes: ListNode) -> bool:
-        return any(isinstance(each, (ActionNode, TemplateNode)) and not getattr(each.pipe, "decl", ()) for each in walk(nodes))
+        return any(
+            isinstance(each, (ActionNode, TemplateNode)) and not getattr(each.pipe, "decl", ()) for each in walk(nodes)
+        )
 
     def prints_system(self, node: Node) -> bool:
         """Whether the joined system text is printed by a node or below it."""
@@ -236,9 +244,7 @@ class Layout:
 
     def _only_asked(self, field: Node, within: Node) -> bool:
         """Whether a field stands in conditions only."""
-        return any(
-            isinstance(n, IfNode) and n.pipe.span.contains(field.span) for n in walk(within)
-        )
+        return any(isinstance(n, IfNode) and n.pipe.span.contains(field.span) for n in walk(within))
 
     # Dependence on the end of the conversation
 

@@ -110,14 +110,14 @@ class _Patch:
         analysis, template = self.analysis, self.template
         if not isinstance(template, GoChatTemplate):
             return self._refused([Refusal("", "only Go templates can be rewritten")])
-        if analysis.verdict == "not-evaluated":
-            return self._refused([Refusal("", analysis.reason or "the template could not be rendered")])
         shaky = analysis.verdict != "stable"
-        if shaky and not template.uses_tools:
-            reason = "without tools every prompt has to stay as it is, and this template has none"
-            return self._refused([Refusal(code, reason) for code in self._errors()] or [Refusal("", reason)])
+        if shaky and (template.legacy or not template.uses_tools):
+            reason = "a legacy template never sees tools" if template.legacy else "the template has no tools"
+            return self._refused(self._each(f"{reason}, and without tools every prompt has to stay as it is"))
         if shaky and (left := [code for code in self._errors() if not self.wanted(code)]):
-            return self._refused([Refusal(code, "left out by the choice of codes, and the rest is not enough") for code in left])
+            return self._refused(
+                [Refusal(code, "left out by the choice of codes, and the rest is not enough") for code in left]
+            )
         base = Baseline(template)
         checks: list[Check] = []
         refused: list[Refusal] = []
@@ -170,6 +170,10 @@ class _Patch:
             reason = f"{self._place(obstacle.span)}: {obstacle.reason}"
         elif not any(step.tools for run in search.base.runs for step in run.steps):
             reason = "the template prints no tool definitions, and where they belong is not for a rewrite to say"
+        return self._each(reason)
+
+    def _each(self, reason: str) -> list[Refusal]:
+        """The same reason for everything that makes the template unstable or broken."""
         return [Refusal(code, reason) for code in self._errors()] or [Refusal("", reason)]
 
     def _place(self, span: Span) -> str:

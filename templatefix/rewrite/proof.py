@@ -85,7 +85,9 @@ class Baseline:
         """The loops on which a variant must be no worse."""
         loops = list(other_loops())
         if thinks(self.template):
-            loops += [replace(loop, name=f"{loop.name}, thinking off", core=False, requests=_off(loop)) for loop in self.core]
+            loops += [
+                replace(loop, name=f"{loop.name}, thinking off", core=False, requests=_off(loop)) for loop in self.core
+            ]
         return tuple(loops)
 
     @cached_property
@@ -254,7 +256,9 @@ def _tools_once(base: Baseline, runs: Sequence[LoopRun]) -> Check:
         for step in run.steps:
             renders += 1
             if step.tools != 1:
-                return Check(False, renders, f"loop {run.loop.name}, step {step.index}: the tools stand {step.tools} times")
+                return Check(
+                    False, renders, f"loop {run.loop.name}, step {step.index}: the tools stand {step.tools} times"
+                )
             text = _passed(step)
             if known is not None and text != known:
                 return Check(False, renders, f"loop {run.loop.name}, step {step.index}: the definitions differ")

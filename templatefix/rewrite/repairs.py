@@ -49,7 +49,11 @@ def printed_structs(runs: Sequence[LoopRun]) -> list[Span]:
 
 def _is_struct(piece: Piece) -> bool:
     origin = piece.origin
-    if origin is None or origin.kind not in ("tool", "tools", "message") or not piece.text.startswith(("{", "[{", "&{")):
+    if (
+        origin is None
+        or origin.kind not in ("tool", "tools", "message")
+        or not piece.text.startswith(("{", "[{", "&{"))
+    ):
         return False
     if origin.kind == "message" and origin.field not in ("tool_calls", "function", "call"):
         return False
@@ -119,12 +123,12 @@ def _attempts(base: Baseline, template: GoChatTemplate, error: RenderError) -> I
         if attempt is None:
             continue
         after = _first_error(base, attempt)
-        if after is None or (after.message.split(" at ")[-1] != error.message.split(" at ")[-1]) or _later(after, error):
+        if after is None or not _same_place(after, error):
             yield attempt
 
 
-def _later(after: RenderError, before: RenderError) -> bool:
-    return after.span is not None and before.span is not None and after.span.start > before.span.start + 1
+def _same_place(after: RenderError, before: RenderError) -> bool:
+    return after.span is None or before.span is None or abs(after.span.start - before.span.start) <= len(".Function")
 
 
 def _edits(layout: Layout, span: Span, name: str) -> Iterator[list[Edit]]:
@@ -143,7 +147,7 @@ def _edits(layout: Layout, span: Span, name: str) -> Iterator[list[Edit]]:
             yield [Edit(Span(start, start + len("range")), "with"), Edit(node.span, ".")]
     if name in _OF_THE_REQUEST:
         yield [Edit(node.span, "$." + ".".join(_from(node, name)))]
-    if name in _OF_THE_FUNCTION:
+    if name in _OF_THE_FUNCTION:  # of a tool or a call
         head = layout.source.slice(node.span)
         at = node.span.start + len(head[: _offset(head, name)].encode("utf-8", "surrogateescape"))
         yield [Edit(Span(at, at), ".Function")]

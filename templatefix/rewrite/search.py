@@ -108,9 +108,7 @@ class Search:
             return None
         self.proofs += 1
         found = Found(variant, steps, Proof())
-        proof = prove(
-            self.base, variant, dropped=found.dropped, added=found.added, patch_again=self.changes
-        )
+        proof = prove(self.base, variant, dropped=found.dropped, added=found.added, patch_again=self.changes)
         if proof.holds:
             return Found(variant, steps, proof)
         what = ", then ".join([step.what for step in steps])

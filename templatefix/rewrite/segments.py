@@ -151,7 +151,9 @@ class Segments:
             frame = self._frame(owner, arm, arm.nodes[last + 1 :])
         text = self.surgeon.text_of(start, end)
         nodes = arm.nodes[first : last + 1]
-        return Segment(carrier, nodes, text, _plain(ListNode(arm.span, arm.pos, nodes)), label, frame, owner, start, end)
+        return Segment(
+            carrier, nodes, text, _plain(ListNode(arm.span, arm.pos, nodes)), label, frame, owner, start, end
+        )
 
     def _belongs_to_message(self, node: Node) -> bool:
         return self.layout.prints_message(node) or self.layout.prints_system(node)

@@ -125,7 +125,8 @@ class Surgeon:
         printed_before = start > 0 and self._printed(start - 1) and self.data[start - 1] in _SPACE
         printed_after = end < len(self.data) and self._printed(end) and self.data[end] in _SPACE
         if text:
-            head_space, tail_space = text[0].isspace(), text[-1].isspace()
+            head_space = text[0].isspace() and not text.lstrip().startswith("{{- ")
+            tail_space = text[-1].isspace()
             if printed_before:
                 text = without_left_marker(text)
             if printed_after:
