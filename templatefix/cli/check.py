@@ -8,7 +8,7 @@ import typer
 
 from templatefix.cli.inputs import codes, known, resolved, rules_of, template_of
 from templatefix.cli.options import Format, Ignore, Kind, Rules, Select, Targets
-from templatefix.cli.output import CliError, colours, complain, say, write
+from templatefix.cli.output import CliError, colours, complain, say_json, write
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from templatefix.analysis.analyse import Analysis
     from templatefix.chat.go import GoChatTemplate
     from templatefix.report.checked import Checked
+    from templatefix.servers.targets import Target
 
 _FORMATS = ("text", "json")
 
@@ -48,29 +49,37 @@ def run(
         if checked.failure is not None:
             complain(checked.failure)
         if form == "text":
-            _show(checked, first=number == 0)
+            show(checked, first=number == 0)
     _end(results, form)
     return 2 if any(c.failure is not None for c in results) else int(any(c.at_least(severity) for c in results))
 
 
 def _check(target: str, kind: str | None, analysed: Callable[[GoChatTemplate], Analysis]) -> Checked:
     """Check one target; a failure is part of the result, so that it stops no other."""
-    from templatefix.report.checked import Checked
-
     try:
         found = resolved(target, kind)
     except CliError as error:
+        from templatefix.report.checked import Checked
+
         return Checked(target, failure=str(error))
+    return look(found, analysed)
+
+
+def look(found: Target, analysed: Callable[[GoChatTemplate], Analysis]) -> Checked:
+    """Check a target that was read."""
+    from templatefix.report.checked import Checked
+
     file = found.source if found.modelfile is None else found.modelfile.source
     text, note = found.source.text, found.not_in_force()
     try:
         template = template_of(found)
     except CliError as error:
-        return Checked(target, text=text, failure=str(error), note=note)
-    return Checked(target, template.kind, text, file, found.position, analysed(template), note=note)
+        return Checked(found.name, text=text, failure=str(error), note=note)
+    return Checked(found.name, template.kind, text, file, found.position, analysed(template), note=note)
 
 
-def _show(checked: Checked, first: bool) -> None:
+def show(checked: Checked, first: bool = True) -> None:
+    """Write what was found in one target."""
     from templatefix.report.check_text import check_text
     from templatefix.report.style import Style
 
@@ -79,11 +88,9 @@ def _show(checked: Checked, first: bool) -> None:
 
 def _end(results: list[Checked], form: str) -> None:
     if form == "json":
-        import json
-
         from templatefix.report.check_json import check_json
 
-        say(json.dumps(check_json(results), ensure_ascii=False, indent=2))
+        say_json(check_json(results))
     elif len(results) > 1:
         from templatefix.report.check_text import check_table
         from templatefix.report.style import Style

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import TextIO
 
 
 class CliError(Exception):
@@ -11,18 +16,34 @@ class CliError(Exception):
 
 
 def say(text: str) -> None:
-    """Write a result, with a line end; what the terminal's encoding lacks is escaped."""
+    """Write a result, with a line end."""
     write(text if text.endswith("\n") else text + "\n")
 
 
-def write(text: str) -> None:
-    """Write text as it is; bytes that were not UTF-8 come out as they were where the output is UTF-8."""
-    encoding = sys.stdout.encoding or "utf-8"
-    if encoding.lower().replace("-", "") == "utf8":
-        data = text.encode("utf-8", "surrogateescape")
-    else:
-        data = text.encode(encoding, "backslashreplace")
-    write_bytes(data)
+def say_json(value: object) -> None:
+    """Write a result as JSON; characters that UTF-8 cannot carry are escaped."""
+    import json
+
+    text = json.dumps(value, ensure_ascii=False, indent=2)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        text = json.dumps(value, indent=2)
+    say(text)
+
+
+def write(text: str, stream: TextIO | None = None) -> None:
+    """Write text as it is, to standard output by default; what the stream's encoding lacks is escaped.
+
+    Bytes that were not UTF-8 come out as they were where the output is UTF-8.
+    """
+    target = sys.stdout if stream is None else stream
+    encoding = (target.encoding or "utf-8").lower()
+    utf8 = encoding.replace("-", "") == "utf8"
+    data = text.encode(encoding, "surrogateescape" if utf8 else "backslashreplace")
+    target.flush()
+    target.buffer.write(data)
+    target.buffer.flush()
 
 
 def write_bytes(data: bytes) -> None:
@@ -30,6 +51,49 @@ def write_bytes(data: bytes) -> None:
     sys.stdout.flush()
     sys.stdout.buffer.write(data)
     sys.stdout.buffer.flush()
+
+
+def save(file: str, data: bytes) -> None:
+    """Write a file, whole or not at all; `-` is standard output."""
+    if file == "-":
+        write_bytes(data)
+        return
+    path = Path(file).expanduser()
+    try:
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        try:
+            with os.fdopen(handle, "wb") as out:
+                out.write(data)
+            os.chmod(name, path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~_umask())
+            os.replace(name, path)
+        except BaseException:
+            os.unlink(name)
+            raise
+    except OSError as error:
+        raise CliError(f"{file} cannot be written: {error.strerror or error}") from error
+
+
+def confirm(question: str, yes: bool) -> None:
+    """Ask before something that cannot be taken back; raises CliError where nobody can answer or the answer is no."""
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise CliError(f"{question} Without a terminal to ask on, that needs --yes")
+    print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
+    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        raise CliError("nothing was changed")
+
+
+def progress_line() -> Callable[[str], None]:
+    """What shows how far the work has come: one line on standard error, only on a terminal."""
+    if not sys.stderr.isatty():
+        return lambda _text: None
+    width = shutil.get_terminal_size().columns - 1
+
+    def show(text: str) -> None:
+        print(f"\r{text[:width]:<{width}}\r", end="", file=sys.stderr, flush=True)
+
+    return show
 
 
 def complain(sentence: str) -> None:
@@ -60,3 +124,9 @@ def quiet_pipes() -> None:
             stream.flush()
         except OSError:
             os.dup2(null, stream.fileno())
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

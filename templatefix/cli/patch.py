@@ -1,0 +1,162 @@
+"""`templatefix patch`: a variant with its proof, as a file or as a tag."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from templatefix.cli.inputs import codes, known, resolved, template_of
+from templatefix.cli.options import Format, Ignore, Kind, Select, Target
+from templatefix.cli.output import CliError, colours, complain, confirm, progress_line, save, say_json, write
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from templatefix.rewrite.candidates import Placement
+    from templatefix.rewrite.patch import PatchResult
+    from templatefix.servers import targets
+    from templatefix.servers.tags import TagReport
+
+PLACEMENTS: tuple[Placement, ...] = ("system", "first-user")
+
+
+def run(
+    target: Target,
+    output: Annotated[
+        str | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Write the variant here, as it came; - for stdout."),
+    ] = None,
+    tag: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The new tag of a model (default: its tag and -prefix-stable).")
+    ] = None,
+    placement: Annotated[str, typer.Option(metavar="system|first-user", help="Where tools are to stand.")] = "system",
+    select: Select = None,
+    ignore: Ignore = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the variant, and write nothing.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace a tag that exists (asks first).")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    form: Format = "text",
+    kind: Kind = None,
+) -> int:
+    """Make a variant whose prompts only grow, and prove it.
+
+    A file is shown as a diff and written with -o. Of a model a new tag is made on the server, read back and compared.
+    Exit code 0: done, or nothing to do; 1: refused, with the reason; 2: the work could not be done.
+    """
+    known("--format", form, ("text", "json"))
+    where = known("--placement", placement, PLACEMENTS)
+    found = resolved(target, kind)
+    if tag is not None and found.shown is None:
+        raise CliError(f"--tag is for models on a server, and {target} is none")
+    result = _patched(found, where, codes(select), codes(ignore))
+    code = int(bool(result.refused) and not result.changed)
+    if form == "text":
+        show(found, result, to_error=output == "-")
+    report = None
+    if result.changed and not dry_run:
+        if output is not None:
+            save(output, _written(found, result))
+        if found.shown is not None and (output is None or tag is not None):
+            report, code = _tagged(found, result, tag, force, yes)
+    _end(found, result, report, form)
+    return code
+
+
+def _patched(
+    found: targets.Target, placement: Placement, select: Collection[str], ignore: Collection[str]
+) -> PatchResult:
+    from templatefix.rewrite.patch import PatchResult, Refusal, patch
+
+    reason = found.not_in_force()
+    if reason is not None:
+        text = found.source.text
+        return PatchResult(text, text, False, refused=(Refusal("TF401", reason),), placement=placement)
+    return patch(template_of(found), placement=placement, select=select, ignore=ignore)
+
+
+def show(found: targets.Target, result: PatchResult, to_error: bool = False) -> None:
+    """Write the diff and the proof, or why there is none."""
+    from templatefix.report.patch_text import file_diff, patch_text
+    from templatefix.report.style import Style
+
+    diff = ""
+    if result.changed:
+        before, after = _file(found), _written(found, result)
+        diff = file_diff(found.path.name if found.path else found.name, before, after)
+    stream = sys.stderr if to_error else sys.stdout
+    write(patch_text(found.name, result, diff, Style(colours(stream))), stream)
+
+
+def _file(found: targets.Target) -> bytes:
+    return found.modelfile.data if found.modelfile is not None else found.source.data
+
+
+def _written(found: targets.Target, result: PatchResult) -> bytes:
+    from templatefix.servers.targets import TargetError
+
+    try:
+        return found.written(result.template)
+    except TargetError as error:
+        raise CliError(str(error)) from error
+
+
+def _tagged(
+    found: targets.Target, result: PatchResult, tag: str | None, force: bool, yes: bool
+) -> tuple[TagReport | None, int]:
+    """Make the tag; what came of it, and the exit code."""
+    from templatefix.servers.errors import ServerError
+    from templatefix.servers.tags import TagExists, TagRefused
+
+    try:
+        return _make_tag(found, result, tag, force, yes), 0
+    except TagExists as error:
+        complain(f"{error}; --force replaces it, --tag gives another name")
+    except TagRefused as error:
+        complain(str(error))
+    except ServerError as error:
+        raise CliError(str(error)) from error
+    return None, 1
+
+
+def _make_tag(found: targets.Target, result: PatchResult, tag: str | None, force: bool, yes: bool) -> TagReport:
+    from templatefix.analysis.loops import core_loops
+    from templatefix.servers.names import ModelName
+    from templatefix.servers.ollama import OllamaClient
+    from templatefix.servers.tags import TagExists, create_variant
+
+    client = OllamaClient()
+    name = tag or ModelName.parse(found.name).variant
+    requests = core_loops()[0].requests  # a tool loop of two calls
+
+    def make(over: bool) -> TagReport:
+        return create_variant(
+            client, found.name, name, result.template, requests=requests, force=over, progress=progress_line()
+        )
+
+    try:
+        return make(False)
+    except TagExists as error:
+        if not force:
+            raise
+        confirm(f"{error}. Replace it?", yes)
+        return make(True)
+
+
+def _end(found: targets.Target, result: PatchResult, report: TagReport | None, form: str) -> None:
+    if form == "text":
+        if report is not None:
+            from templatefix.report.tag_text import tag_text
+
+            write("\n" + tag_text(found.name, report))
+        return
+    made = result.to_json(found.name)
+    if report is not None:
+        made["tag"] = {
+            "name": report.name,
+            "digest": report.digest,
+            "shared_bytes": report.shared_bytes,
+            "added_bytes": report.added_bytes,
+        }
+    say_json(made)
