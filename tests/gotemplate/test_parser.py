@@ -231,8 +231,8 @@ def test_no_noise_makes_it_crash() -> None:
             errors.append(error)
     assert accepted
     assert errors
-    for error in errors:
-        assert error.source is not None
-        assert error.span is not None
-        assert Span(0, len(error.source.data)).contains(error.span)
-        assert error.explain().startswith("template:")
+    for refusal in errors:
+        assert refusal.source is not None
+        assert refusal.span is not None
+        assert Span(0, len(refusal.source.data)).contains(refusal.span)
+        assert refusal.explain().startswith("template:")
