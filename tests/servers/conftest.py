@@ -41,19 +41,18 @@ def backend(request: pytest.FixtureRequest) -> Iterator[Backend]:
         running = request.getfixturevalue("server")
         url = running.url
         base = running.store.add("weights", "{{ .Prompt }}")
-    client, made = OllamaClient(url), []
+    client = OllamaClient(url)
 
     def make(name: str, template: str, **fields: Any) -> str:
-        full = f"templatefix-test-{name}:base"
+        full = f"templatefix-test/{name}:base"
         body = {"model": full, "from": base, "template": template, "stream": False, **fields}
         answer = requests.post(f"{url}/api/create", json=body, timeout=60)
         assert answer.json() == {"status": "success"}
-        made.append(full)
         return full
 
     yield Backend(client, make)
     for name in client.tags():
-        if name.startswith("templatefix-test-"):
+        if name.startswith("templatefix-test/"):
             client.delete(name)
 
 

@@ -44,8 +44,8 @@ def test_show_tells_the_template_and_where_the_weights_lie(backend: Backend) -> 
 
 
 def test_show_knows_nothing_of_a_model_that_is_not_there(backend: Backend) -> None:
-    with pytest.raises(ModelNotFound, match=r"^there is no model templatefix-test-none:none on http"):
-        backend.client.show("templatefix-test-none:none")
+    with pytest.raises(ModelNotFound, match=r"^there is no model templatefix-test/none:none on http"):
+        backend.client.show("templatefix-test/none:none")
 
 
 def test_a_derived_tag_shares_all_layers_but_the_template(backend: Backend) -> None:
@@ -132,6 +132,24 @@ def test_a_model_with_think_tags_thinks_unless_told_otherwise(
     assert ours(backend, name, request) == f"{head}<user>hello"
 
 
+@pytest.mark.parametrize(
+    ("said", "left"),
+    [
+        ("<think>\nhm</think>\n\ntwo", "two"),
+        ("\n<think>a</think>b</think>c", "b</think>c"),
+        ("<think>on and on", ""),
+        ("two <think>hm</think>", "two <think>hm</think>"),
+    ],
+)
+def test_thinking_is_taken_out_of_the_history_of_some_models(backend: Backend, said: str, left: str) -> None:
+    name = backend.make("deepseek-r1", PLAIN)
+    one, two = {"role": "user", "content": "one"}, {"role": "assistant", "content": said}
+    request = Request((one, two, one, two))
+    theirs = backend.client.render(name, request)
+    assert theirs == f"<you>one</you><me>{left}</me><you>one</you><me>{said}</me><me>"
+    assert theirs == ours(backend, name, request)
+
+
 def test_thinking_and_tools_are_refused_where_the_template_has_none(backend: Backend) -> None:
     name = backend.make("poor", "{{ range .Messages }}{{ .Content }}{{ end }}")
     with pytest.raises(ServerRefused, match="does not support thinking"):
@@ -179,7 +197,7 @@ def test_an_existing_tag_is_kept_but_for_force(backend: Backend) -> None:
     assert backend.client.tags()[tag_of(name)].digest == first.digest
     report = create_variant(backend.client, name, tag_of(name), CHANGED, requests=loop(), force=True)
     assert report.digest == backend.client.tags()[tag_of(name)].digest != first.digest
-    assert sorted(tag for tag in backend.client.tags() if tag.startswith("templatefix-test")) == [name, tag_of(name)]
+    assert sorted(tag for tag in backend.client.tags() if tag.startswith("templatefix-test/")) == [name, tag_of(name)]
 
 
 def test_a_variant_that_cannot_be_rendered_is_taken_away_or_the_old_one_restored(backend: Backend) -> None:
@@ -191,7 +209,7 @@ def test_a_variant_that_cannot_be_rendered_is_taken_away_or_the_old_one_restored
     old = create_variant(backend.client, name, tag_of(name), PLAIN + "!", requests=loop())
     with pytest.raises(TagRefused, match=r"is again what it was$"):
         create_variant(backend.client, name, tag_of(name), failing, requests=loop(), force=True)
-    assert sorted(tag for tag in backend.client.tags() if tag.startswith("templatefix-test")) == [name, tag_of(name)]
+    assert sorted(tag for tag in backend.client.tags() if tag.startswith("templatefix-test/")) == [name, tag_of(name)]
     assert backend.client.tags()[tag_of(name)].digest == old.digest
 
 

@@ -6,11 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from support.agent import CHANGED, PLAIN, TOOL, loop
+from support.agent import CHANGED, PLAIN, loop
 from support.ollama_server import OllamaServer
 from support.ollama_store import KIND, ModelStore, full_name
 
-from templatefix.chat.request import Request
 from templatefix.servers.errors import ModelNotFound, ServerError, ServerUnreachable, StreamCut
 from templatefix.servers.ollama import OllamaClient
 from templatefix.servers.store import Layer, Store
@@ -269,18 +268,6 @@ def test_a_day_that_turns_meanwhile_is_no_difference(server: OllamaServer, clien
     server.faults.render = lambda text: text.replace(today.isoformat(), tomorrow.isoformat())
     report = create_variant(client, BASE, TAG, "{{ currentDate }}" + CHANGED, requests=loop())
     assert report.renders == 3
-
-
-def test_thinking_is_taken_out_of_the_history_of_some_models(server: OllamaServer, client: OllamaClient) -> None:
-    server.store.add("deepseek-r1:1", PLAIN)
-    server.faults.render = lambda text: text.replace("<think>\nhm</think>\n\n", "")
-    messages = (
-        {"role": "user", "content": "one"},
-        {"role": "assistant", "content": "<think>\nhm</think>\n\ntwo"},
-        {"role": "user", "content": "three"},
-    )
-    request = Request(messages, (TOOL,))
-    assert create_variant(client, "deepseek-r1:1", "deepseek-r1:2", CHANGED, requests=[request]).renders == 1
 
 
 def test_a_layer_of_weights_is_never_read(tmp_path: Path) -> None:

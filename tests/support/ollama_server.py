@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import re
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -128,12 +129,21 @@ def rendered(model: Model, body: dict[str, Any]) -> str:
     if model.config.get("renderer") or model.jinja:
         kind = model.config.get("renderer") or "jinja"
         return "".join(f"<{kind}:{message['role']}>{message.get('content', '')}" for message in messages)
+    if model.name[2] == "deepseek-r1" or model.config["model_family"] == "qwen3":
+        last = max(index for index, message in enumerate(messages) if message["role"] == "user")
+        messages = [_forgotten(message) if index < last else message for index, message in enumerate(messages)]
     think = body.get("think")
     if think is None and model.go.has_think_tags:
         think = True
     level = think if isinstance(think, str) else THINK.get(think, "")
     on = None if think is None else bool(think)
     return model.go.render(Request(tuple(messages), tuple(body.get("tools") or ()), on, level)).text
+
+
+def _forgotten(message: dict[str, Any]) -> dict[str, Any]:
+    if message["role"] != "assistant":
+        return message
+    return {**message, "content": re.sub(r"^\s*<think>(.*?</think>\s*|.*)", "", message["content"], flags=re.DOTALL)}
 
 
 def _handler(server: OllamaServer) -> type[BaseHTTPRequestHandler]:
