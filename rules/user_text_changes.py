@@ -42,7 +42,7 @@ class UserTextChanges(Rule):
 
     CODE = "TF202"
     NAME = "user-text-changes"
-    SEVERITY = "error"
+    SEVERITY = "warning"
     FIXABLE = True
     VALID = (
         '{{ json .Tools }}{{ range .Messages }}<{{ .Role }}>{{ if eq .Role "user" }}Question: {{ end }}'
@@ -67,6 +67,14 @@ class UserTextChanges(Rule):
                 if span is not None:
                     message = "The user's message is worded differently once it is no longer the last one."
                     yield self.finding(evidence, message, span, change.run, change.step, error=True)
+        for change in evidence.other_changes:
+            if change.role == "user" and change.run.loop.name in ("thinking-history", "thinking-off"):
+                span = _wording(evidence, change)
+                if span is not None:
+                    message = (
+                        "With thinking set this way the user's message is worded differently once it is no longer last."
+                    )
+                    yield self.finding(evidence, message, span, change.run, change.step)
 
 
 def _wording(evidence: Evidence, change: Change) -> Span | None:

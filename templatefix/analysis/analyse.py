@@ -55,7 +55,7 @@ def _wanted(code: str, select: Collection[str], ignore: Collection[str]) -> bool
 def judge(evidence: Evidence) -> tuple[Verdict, str | None]:
     """The verdict, the first that holds, and its reason."""
     core = evidence.core
-    if not any(run.steps for run in core) and not evidence.plain.steps:
+    if not evidence.renders:
         error = next(run.error for run in core if run.error is not None)
         return "not-evaluated", f"no conversation could be rendered: {error}"
     failed = next((run for run in core if run.error is not None), None)

@@ -8,10 +8,21 @@ from functools import cached_property
 from templatefix.analysis.gotree_flow import Flow, Item, Record, Suspect, Via
 from templatefix.analysis.gotree_values import TAIL, Assumptions
 from templatefix.gotemplate.deep import run_deep
-from templatefix.gotemplate.nodes import ActionNode, BlockNode, BranchNode, DefineNode, ListNode, Node, RangeNode
+from templatefix.gotemplate.nodes import (
+    ActionNode,
+    BlockNode,
+    BranchNode,
+    DefineNode,
+    ListNode,
+    Node,
+    NumberNode,
+    RangeNode,
+)
 from templatefix.gotemplate.parser import Tree
 from templatefix.gotemplate.source import Span
 from templatefix.gotemplate.visitor import walk
+
+_FEW, _MANY = 4, 400  # messages
 
 
 @dataclass(frozen=True)
@@ -72,6 +83,12 @@ class TreeReading:
             if isinstance(node, (ActionNode, BranchNode)) and self.raw(node.pipe) & what:
                 return node
         return None
+
+    @cached_property
+    def counts(self) -> tuple[int, ...]:
+        """Numbers of messages at which a condition may turn: the integers of the template that are no small ones."""
+        found = {node.int_value for node in walk(self.tree.root) if isinstance(node, NumberNode) and node.int_value}
+        return tuple(sorted(number for number in found if _FEW < number <= _MANY))[:4]
 
 
 def read(tree: Tree, think: bool = False, thoughts: bool = False) -> TreeReading:

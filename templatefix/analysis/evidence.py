@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from templatefix.analysis.changes import Change, changes
 from templatefix.analysis.dependence import TreeReading, read
 from templatefix.analysis.findings import Cost
-from templatefix.analysis.loops import Loop, chat_loops, core_loops, other_loops, without_tools
+from templatefix.analysis.gotree_flow import Suspect, flatten
+from templatefix.analysis.loops import CUT, Loop, chat_loops, core_loops, other_loops, system, without_tools
+from templatefix.analysis.sampling import loops_around, samples
 from templatefix.analysis.stability import LoopRun, run_loop
 from templatefix.chat.go import GoChatTemplate
-from templatefix.chat.rendering import ChatTemplate
+from templatefix.chat.rendering import ChatTemplate, RenderError
 from templatefix.chat.request import Request
+from templatefix.gotemplate.nodes import RangeNode
 from templatefix.gotemplate.source import Span
+
+_SEED, _SAMPLES = 20261129, 60  # of the search for loops
 
 
 @dataclass(frozen=True)
@@ -44,9 +49,17 @@ class Evidence:
     @cached_property
     def reading(self) -> TreeReading | None:
         """The tree, read; None where there is no tree of Go's, or where the template sees one message at a time."""
+        return self._read(thoughts=False)
+
+    @cached_property
+    def reading_thoughts(self) -> TreeReading | None:
+        """The tree, read for conversations whose earlier turns hold thinking."""
+        return self._read(thoughts=True)
+
+    def _read(self, thoughts: bool) -> TreeReading | None:
         if not isinstance(self.template, GoChatTemplate) or self.template.legacy:
             return None
-        return read(self.template.tree, self.template.has_think_tags)
+        return read(self.template.tree, self.template.has_think_tags, thoughts)
 
     def run(self, loop: Loop) -> LoopRun:
         """Render a loop as the server would."""
@@ -54,14 +67,56 @@ class Evidence:
 
     @cached_property
     def core(self) -> tuple[LoopRun, ...]:
-        """The loops that give the verdict."""
+        """The loops that give the verdict; last those that were looked for because of what the tree says."""
+        return self._fixed + tuple(self._search())
+
+    @cached_property
+    def _fixed(self) -> tuple[LoopRun, ...]:
         return tuple([self.run(loop) for loop in (core_loops() if self.takes_tools else chat_loops())])
+
+    def _search(self) -> Iterator[LoopRun]:
+        # What the tree calls unstable and no fixed loop shows: look for a loop that does.
+        if self.reading is None or not self.takes_tools or any(run.error for run in self._fixed):
+            return
+        shown = [change for run in self._fixed for change in changes(run, self.reading)]
+        missing = self._missing(shown)
+        if not missing:
+            return
+        for loop in (*[loops_around(count) for count in self.reading.counts], *samples(_SEED, _SAMPLES)):
+            run = self.run(loop)
+            still = self._missing([*shown, *changes(run, self.reading)]) if run.lost else missing
+            if len(still) < len(missing):
+                yield run
+                shown += changes(run, self.reading)
+                missing = still
+            if not missing:
+                return
+
+    def _missing(self, shown: Sequence[Change]) -> list[Suspect]:
+        assert self.reading is not None
+        places = [span for change in shown for span in (self.place(change), *[piece.span for piece in change.pieces])]
+        return [
+            suspect
+            for suspect in self.reading.suspects
+            if suspect.kind != "behind" and not any(suspect.node.span.contains(span) for span in places)
+        ]
 
     @cached_property
     def others(self) -> tuple[LoopRun, ...]:
         """The loops that give notes."""
         loops = other_loops(self.thinks)
         return tuple([self.run(loop if self.takes_tools else without_tools(loop)) for loop in loops])
+
+    @cached_property
+    def renders(self) -> bool:
+        """Whether anything can be rendered at all."""
+        if any(run.steps for run in self.core) or self.plain.steps:
+            return True
+        try:
+            self.template.render(self.served(Request((system(),))))
+        except RenderError:
+            return False
+        return True
 
     @cached_property
     def plain(self) -> LoopRun:
@@ -77,12 +132,20 @@ class Evidence:
     def other_changes(self) -> tuple[Change, ...]:
         """What the other loops lost, beyond what core loops lose by the same branch."""
         known = {self.place(change) for change in self.core_changes}
-        found = [change for run in self.others for change in changes(run, self.reading)]
+        grown = [run for run in self.others if run.loop.name != CUT]  # a history that was cut keeps nothing by nature
+        found = [change for run in grown for change in changes(run, self.reading_thoughts)]
         return tuple([change for change in found if self.place(change) not in known])
 
     def place(self, change: Change) -> Span:
         """The opening action of the branch that flipped; else the node whose text changed."""
         return change.gate.open if change.gate is not None else change.pieces[0].span
+
+    @cached_property
+    def conversation_span(self) -> Span:
+        """The opening action of the loop that prints the messages; the whole template if there is none."""
+        items = flatten(self.reading.printed[0]) if self.reading is not None else ()
+        loops = [item.node for item in items if item.kind == "messages" and isinstance(item.node, RangeNode)]
+        return loops[-1].open if loops else Span(0, len(self.template.source.data))
 
     @cached_property
     def moved_tools(self) -> Change | None:
@@ -119,15 +182,9 @@ class Evidence:
             return ()
         source = self.template.source
         said: list[str] = []
-        places = [piece.span for change in self.core_changes for piece in change.pieces]
-        places += [self.place(change) for change in self.core_changes]
-        behind = any(run.tools_behind(index) for run in self.core for index in range(len(run.steps)))
-        for suspect in self.reading.suspects:
-            if not any(suspect.node.span.contains(span) for span in places) and not (
-                suspect.kind == "behind" and behind
-            ):
-                line = source.position(suspect.node.span.start).line
-                said.append(f"line {line} depends on later messages by its text, but no loop shows it")
+        for suspect in self._missing(self.core_changes):
+            line = source.position(suspect.node.span.start).line
+            said.append(f"line {line} depends on later messages by its text, but no loop shows it")
         suspects = [suspect.node.span for suspect in self.reading.suspects]
         for change in self.core_changes:
             spans = [piece.span for piece in change.pieces]

@@ -7,7 +7,7 @@ request must be kept by every later one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -15,6 +15,8 @@ from typing import Any
 from templatefix.chat.request import Request
 
 Message = Mapping[str, Any]
+
+CUT = "cut-history"  # the one loop whose requests do not only grow
 
 SYSTEM = "Keep every reply under seventeen syllables, Ostravian style."
 
@@ -261,7 +263,7 @@ def other_loops(thinking: bool = True) -> tuple[Loop, ...]:
     """The loops that give notes; `thinking` takes in those that only tell something of templates that think."""
     loops = [
         Loop("late-system", requests_of([system(), *_late_system()], TOOLS), False),
-        Loop("cut-history", _cut_history(), False),
+        Loop(CUT, _cut_history(), False),
     ]
     if thinking:
         loops.append(Loop("thinking-history", requests_of([system(), *_thinking()], TOOLS, True), False))
@@ -279,16 +281,5 @@ def chat_loops() -> tuple[Loop, ...]:
 
 
 def without_tools(loop: Loop) -> Loop:
-    """The same conversation sent without tool definitions."""
-    return Loop(
-        f"{loop.name} without tools",
-        tuple([Request(r.messages, (), r.think, r.think_level) for r in loop.requests]),
-        loop.core,
-    )
-
-
-def all_loops() -> Iterator[Loop]:
-    """Every loop of the set."""
-    yield from core_loops()
-    yield from other_loops()
-    yield from chat_loops()
+    """The same conversation, sent without tool definitions."""
+    return Loop(loop.name, tuple([Request(r.messages, (), r.think, r.think_level) for r in loop.requests]), loop.core)

@@ -1,0 +1,65 @@
+"""TF305."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from templatefix.analysis.evidence import Evidence
+from templatefix.analysis.findings import Finding
+from templatefix.analysis.rule import Rule
+from templatefix.gotemplate.source import Span
+
+
+class FailsWithTools(Rule):
+    """TF305 fails-with-tools
+
+    What it does
+        Finds templates whose execution fails as soon as tools are given, called or answered.
+
+    Why it is bad
+        The server answers with an error (500) and Go's sentence, in the middle of a job. Without tools nobody notices.
+
+    Example
+        {{- with .Tools }}{{ range .Tools }}{{ . }}{{ end }}{{ end }}
+        {{- range .Messages }}<{{ .Role }}>{{ .Content }}{{ end }}
+
+    Use instead
+        {{- with .Tools }}{{ range . }}{{ . }}{{ end }}{{ end }}
+        {{- range .Messages }}<{{ .Role }}>{{ .Content }}{{ end }}
+
+    Fix safety
+        A field that is asked of the wrong value is asked of the right one: of dot inside `with`, of `$` inside
+        `range`. Requests that rendered before render the same. Applied unless ignored; what has no such repair is
+        refused.
+    """
+
+    CODE = "TF305"
+    NAME = "fails-with-tools"
+    SEVERITY = "error"
+    FIXABLE = True
+    VALID = (
+        "{{ with .Tools }}{{ range . }}{{ . }}{{ end }}{{ end }}"
+        "{{ range .Messages }}<{{ .Role }}>{{ .Content }}{{ end }}",
+    )
+    INVALID = (
+        "{{ with .Tools }}{{ range .Tools }}{{ . }}{{ end }}{{ end }}"
+        "{{ range .Messages }}<{{ .Role }}>{{ .Content }}{{ end }}",
+        "{{ json .Tools }}{{ range .Messages }}<{{ .Role }}>{{ .Content }}"
+        "{{ range .ToolCalls }}{{ .Name }}{{ end }}{{ end }}",
+        '{{ json .Tools }}{{ range .Messages }}{{ if eq .Role "tool" }}{{ .Name }}{{ end }}{{ .Content }}{{ end }}',
+    )
+
+    def check(self, evidence: Evidence) -> Iterator[Finding]:
+        """Find where core loops fail; each place once."""
+        if not evidence.takes_tools:
+            return
+        seen: set[Span] = set()
+        for run in evidence.core:
+            if run.error is None:
+                continue
+            span = run.error.span or Span(0, 0)
+            if span not in seen:
+                seen.add(span)
+                yield self.finding(
+                    evidence, f"Rendering fails: {run.error.message}", span, run, len(run.steps), error=True
+                )

@@ -1,0 +1,81 @@
+"""TF301."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+
+from templatefix.analysis.evidence import Evidence
+from templatefix.analysis.findings import Finding
+from templatefix.analysis.rule import Rule
+from templatefix.chat.rendering import Piece
+from templatefix.gotemplate.source import Span
+
+_STRUCT = re.compile(r'\[?\{(?!["}\s])')
+
+
+class GoStructInPrompt(Rule):
+    """TF301 go-struct-in-prompt
+
+    What it does
+        Finds a tool, its parameters or a call printed as Go prints a struct: `{name text {object <nil> [...]}}`.
+
+    Why it is bad
+        The model was trained on JSON and reads braces with values in a row, the names of the fields gone. Users see it
+        as tool calls that come out wrong or not at all. `{{ . }}` on a tool prints JSON, and so do arguments;
+        `{{ .Function }}` and `{{ .Function.Parameters }}` do not.
+
+    Example
+        {{- range .Tools }}{"type": "function", "function": {{ .Function }}}{{ end }}
+
+    Use instead
+        {{- range .Tools }}{"type": "function", "function": {{ json .Function }}}{{ end }}
+
+    Fix safety
+        `json` prints the same value as JSON; nothing else changes. Applied unless ignored. The server has to know
+        `json`: it does from 0.9 on.
+    """
+
+    CODE = "TF301"
+    NAME = "go-struct-in-prompt"
+    SEVERITY = "error"
+    FIXABLE = True
+    VALID = (
+        "{{ range .Tools }}{{ json .Function }}{{ end }}{{ range .Messages }}<{{ .Role }}>{{ .Content }}{{ end }}",
+        "{{ range .Tools }}{{ . }}{{ end }}{{ range .Messages }}<{{ .Role }}>{{ .Content }}{{ end }}",
+    )
+    INVALID = (
+        "{{ range .Tools }}{{ .Function }}{{ end }}{{ range .Messages }}<{{ .Role }}>{{ .Content }}{{ end }}",
+        "{{ range .Tools }}{{ .Function.Name }} {{ .Function.Parameters }}{{ end }}"
+        "{{ range .Messages }}<{{ .Role }}>{{ .Content }}{{ end }}",
+        "{{ json .Tools }}{{ range .Messages }}<{{ .Role }}>{{ .Content }}"
+        "{{ range .ToolCalls }}{{ .Function }}{{ end }}{{ end }}",
+    )
+
+    def check(self, evidence: Evidence) -> Iterator[Finding]:
+        """Find data of tools and calls that is neither text nor JSON."""
+        seen: set[Span] = set()
+        for run in evidence.core:
+            for step in run.steps:
+                for piece in step.rendering.pieces:
+                    if piece.span not in seen and _is_struct(piece):
+                        seen.add(piece.span)
+                        start = piece.text[:60]
+                        message = f"A Go struct stands in the prompt where the model expects JSON: `{start}…`."
+                        yield self.finding(evidence, message, piece.span, run, step.index, error=True)
+
+
+def _is_struct(piece: Piece) -> bool:
+    origin = piece.origin
+    if origin is None or not _STRUCT.match(piece.text):
+        return False
+    if origin.kind not in ("tool", "tools") and not (
+        origin.kind == "message" and origin.field in ("tool_calls", "arguments")
+    ):
+        return False
+    try:
+        json.loads(piece.text)
+    except ValueError:
+        return True
+    return False
