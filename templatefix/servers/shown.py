@@ -76,11 +76,12 @@ class Shown:
     @cached_property
     def _lines(self) -> str:
         # The Modelfile's instructions without the texts, whose lines could be taken for instructions.
+        messages = [(f"MESSAGE {one.get('role')}", str(one.get("content") or "")) for one in self.messages]
+        known = (("TEMPLATE", self.template), ("SYSTEM", self.system), ("LICENSE", self.license))
         text = self.modelfile
-        messages = [str(message.get("content") or "") for message in self.messages]
-        for part in (self.template, self.system, self.license, *messages):
-            if part:
-                text = text.replace(part, "")
+        for word, part in (*known, *messages):
+            for quote in ('"""', '"', ""):
+                text = text.replace(f"{word} {quote}{part}", word, 1) if part else text
         return text
 
     def instruction(self, word: str) -> str:

@@ -87,3 +87,9 @@ def test_earlier_thinking(content: str, expected: str, name: str, family: str, f
 )
 def test_jinja_is_known(text: str, expected: bool) -> None:
     assert is_jinja(text) is expected
+
+
+def test_instructions_are_found_beside_texts_that_look_like_them() -> None:
+    modelfile = 'FROM /s/blobs/sha256-0\nTEMPLATE R\nSYSTEM "a\nPARSER sly\n"\nRENDERER cogito\nPARSER none\n'
+    shown = Shown("m", "R", modelfile, system="a\nPARSER sly\n")
+    assert (shown.instruction("RENDERER"), shown.instruction("PARSER")) == ("cogito", "none")
