@@ -5,7 +5,9 @@ Nothing here recurses, so nesting costs no stack: open blocks wait in a list of 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import gc
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
@@ -22,6 +24,7 @@ _PRINTERS = frozenset(("html", "js", "print", "printf", "println", "urlquery"))
 BUILTINS = frozenset(("and", "call", "index", "len", "not", "or", "slice")) | _COMPARISONS | _PRINTERS
 MAX_BLOCKS = 20_000  # blocks open at once, each link of an else-if chain counted; Go has no limit of its own
 
+_LONG = 100_000  # characters
 _CONTEXTS = {lx.IF: "if", lx.RANGE: "range", lx.WITH: "with", lx.DEFINE: "define clause", lx.BLOCK: "block clause"}
 _BRANCHES: dict[int, type[n.BranchNode]] = {lx.IF: n.IfNode, lx.RANGE: n.RangeNode, lx.WITH: n.WithNode}
 _GO_SPACE = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
@@ -55,7 +58,24 @@ def parse(source: Source | str, functions: Collection[str] = BUILTINS) -> Tree:
     """Parse a template whose functions have the given names. Raises ParseError."""
     if isinstance(source, str):
         source = Source(source)
-    return _Parser(source, functions).parse()
+    with _no_collection(len(source.text)):
+        return _Parser(source, functions).parse()
+
+
+@contextmanager
+def _no_collection(size: int) -> Iterator[None]:
+    """Hold the garbage collector back while a long text is parsed.
+
+    A parser makes objects and no garbage; walking the growing tree again and again would double the time.
+    """
+    pause = size > _LONG and gc.isenabled()
+    if pause:
+        gc.disable()
+    try:
+        yield
+    finally:
+        if pause:
+            gc.enable()
 
 
 _NOWHERE = Span(0, 0)

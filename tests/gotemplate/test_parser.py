@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from random import Random
 from typing import Any, TypeVar
 
@@ -141,6 +142,15 @@ def test_ten_thousand_blocks() -> None:
     assert tree.depth == 10_000
     assert sum(isinstance(node, n.IfNode) for node in walk(tree.root)) == 10_000
     assert go_string(tree.root) == tree.source.text
+
+
+def test_long_templates_leave_the_collector_as_it_was() -> None:
+    assert gc.isenabled()
+    assert len(parse("{{.A}}\n" * 20_000).root.nodes) == 40_000
+    assert gc.isenabled()
+    with pytest.raises(ParseError, match=r"^template: :20001: unexpected EOF$"):
+        parse("{{if .A}}\n" * 20_000)
+    assert gc.isenabled()
 
 
 def test_blocks_have_a_limit() -> None:
