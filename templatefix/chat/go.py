@@ -94,7 +94,9 @@ class GoChatTemplate:
 
     @cached_property
     def _last_executor(self) -> Executor:
-        return Executor(self.tree, root=cut_at_response(self._root, self.tree.depth), templates={})
+        return Executor(
+            self.tree, root=cut_at_response(self._root, self.tree.depth), templates={}, missing_is_zero=False
+        )
 
     @property
     def _root(self) -> ListNode:

@@ -50,16 +50,17 @@ class _Cutter:
         self.cut = False
 
     def visit(self, node: Node) -> Node | None:
+        if isinstance(node, FieldNode) and "Response" in node.ident:
+            self.cut = True  # one that follows in the same action stays as well
+            return node
         if self.cut:
             return None
-        if isinstance(node, FieldNode) and "Response" in node.ident:
-            self.cut = True
-        elif isinstance(node, (IfNode, WithNode, RangeNode)):
+        if isinstance(node, (IfNode, WithNode, RangeNode)):
             return self.visit_branch(node)
-        elif isinstance(node, ActionNode):
+        if isinstance(node, ActionNode):
             pipe = self.visit_pipe(node.pipe)
             return None if pipe is None else dataclasses.replace(node, pipe=pipe)
-        elif isinstance(node, PipeNode):
+        if isinstance(node, PipeNode):
             return self.visit_pipe(node)
         return node
 

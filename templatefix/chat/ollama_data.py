@@ -293,7 +293,6 @@ def _tools(tools: Sequence[Mapping[str, Any]]) -> Slice:
 def _call(value: Any, message: int) -> Struct:
     row = _mapping(value, "a tool call")
     function = _mapping(row.get("function"), "a tool call's function")
-    given = "arguments" in function
     arguments = function.get("arguments")
     if arguments is not None and not isinstance(arguments, Mapping):
         raise RequestError("a tool call's arguments must be an object")
@@ -305,7 +304,7 @@ def _call(value: Any, message: int) -> Struct:
     fields = {
         "Index": index,
         "Name": TracedStr(_text(function, "name", "a tool call"), Origin("message", message, "name")),
-        "Arguments": Map(_ARGUMENTS, members, origin, is_nil=not given),
+        "Arguments": Map(_ARGUMENTS, members, origin, is_nil=arguments is None),
     }
     call_origin = Origin("message", message, "tool_calls")
     return Struct(

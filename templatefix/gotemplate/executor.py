@@ -32,7 +32,8 @@ class Executor:
     """A tree compiled for execution.
 
     `functions` are the functions that the tree was parsed with, Go's built-in ones apart. `root` and `templates`
-    stand in for the tree's own where a caller has changed them.
+    stand in for the tree's own where a caller has changed them. A key that a map lacks gives the zero value of its type
+    (Go's option missingkey=zero, which Ollama sets), or with `missing_is_zero` false no value at all (Go's default).
     """
 
     def __init__(
@@ -42,10 +43,12 @@ class Executor:
         *,
         root: ListNode | None = None,
         templates: Mapping[str, ListNode] | None = None,
+        missing_is_zero: bool = True,
     ) -> None:
         self.tree = tree
         self.functions: dict[str, Function] = {**BUILTINS, **(functions or {})}
         self.custom = frozenset(functions or ())
+        self.missing_is_zero = missing_is_zero
         own = tree.source.name
         named = dict(tree.templates if templates is None else templates)
         named[own] = root or named.get(own, tree.root)
@@ -55,7 +58,7 @@ class Executor:
 
     def _compile(self, named: Mapping[str, ListNode]) -> None:
         for name, root in named.items():
-            context = Context(self.tree.source, name, self.functions, self.custom)
+            context = Context(self.tree.source, name, self.functions, self.custom, self.missing_is_zero)
             Statements(context, self.bodies).fill(self.bodies[name], root)
 
     def execute(self, data: Any, limits: Limits | None = None) -> list[RawPiece]:

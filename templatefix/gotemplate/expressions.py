@@ -182,7 +182,7 @@ class Expressions:
 
         def run_bound(state: State, dot: Any) -> Any:
             value = evaluate(state, dot)
-            return BOXED if boxed(state, dot) else value
+            return BOXED if value is not INVALID and boxed(state, dot) else value
 
         return run_bound
 

@@ -102,7 +102,7 @@ def _field(context: Context, state: State, holder: Any, name: str, at: At, inter
         if name in holder.fields:
             return holder.fields[name]
         assert type_.elem is not None
-        return zero_value(type_.elem)
+        return zero_value(type_.elem) if context.missing_is_zero else INVALID
     if isinstance(holder, Nil) and name in type_.field_names:
         raise context.error(state, at, f"nil pointer evaluating {type_.name}.{name}")
     shown = "interface {}" if interface else type_.name

@@ -105,6 +105,8 @@ def _format(value: Any, type: GoType, verb: str, spec: Directive, depth: int, me
     if kind == "map":
         return _format_map(value, type, verb, spec, depth, methods)
     if kind == "struct":
+        if value.type.kind == "struct":
+            type = value.type  # a recursive type knows its own fields only here
         return _format_struct(value, type, verb, spec, depth, methods)
     if kind in ("ptr", "func"):
         if depth == 0 and type.elem is not None and isinstance(value, Struct):

@@ -12,7 +12,7 @@ from templatefix.gotemplate.functions import Function
 from templatefix.gotemplate.nodes import Node
 from templatefix.gotemplate.printer import error_context
 from templatefix.gotemplate.source import Source, Span
-from templatefix.gotemplate.values import INVALID, Composite, TracedStr, origin_of, type_of
+from templatefix.gotemplate.values import INVALID, Composite, Struct, TracedStr, origin_of, type_of
 
 RawPiece: TypeAlias = tuple[Node, Any, str]
 Expression: TypeAlias = Callable[["State", Any], Any]
@@ -68,16 +68,24 @@ def limit_error(what: str, source: Source) -> ExecError:
 class Context:
     """What all code compiled of one template shares: its source, Go's name of it and the functions it may call.
 
-    `custom` are the names of the functions that are not Go's own.
+    `custom` are the names of the functions that are not Go's own; `missing_is_zero` is Go's option missingkey=zero.
     """
 
-    __slots__ = ("custom", "functions", "name", "source")
+    __slots__ = ("custom", "functions", "missing_is_zero", "name", "source")
 
-    def __init__(self, source: Source, name: str, functions: Mapping[str, Function], custom: frozenset[str]) -> None:
+    def __init__(
+        self,
+        source: Source,
+        name: str,
+        functions: Mapping[str, Function],
+        custom: frozenset[str],
+        missing_is_zero: bool = True,
+    ) -> None:
         self.source = source
         self.name = name
         self.functions = functions
         self.custom = custom
+        self.missing_is_zero = missing_is_zero
 
     def is_builtin(self, name: str) -> bool:
         """Whether a function is Go's own."""
@@ -109,6 +117,8 @@ class Context:
         """What an action prints of a value that is not a string."""
         if value is INVALID or value is None:
             return "<no value>"
+        if isinstance(value, Struct) and value.type.elem is not None:  # an action prints what a pointer points to
+            value = Struct(value.type.elem, value.fields, value.origin, value.scope)
         try:
             text = self.account(state, format_value(value))
         except AddressPrinted:
