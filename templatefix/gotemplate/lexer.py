@@ -109,6 +109,9 @@ _WORD_BYTES = re.compile(r"[A-Za-z0-9_\x80-\xff]*")
 _BLANKS = re.compile(r"[ \t\r\n]*")
 
 
+_KINDS = tuple(TokenKind)
+
+
 class Token(NamedTuple):
     """A piece of the source: `start` and `end` are byte offsets."""
 
@@ -326,6 +329,6 @@ def gaps(lexed: Lexed) -> Iterator[Token]:
         if start > pos:
             yield Token(TokenKind.SPACE if inside else TokenKind.TRIMMED, pos, start)
         if kind != EOF:
-            yield Token(TokenKind(kind), start, end)
+            yield Token(_KINDS[kind - 1], start, end)
         inside = (inside or kind == LEFT) and kind != RIGHT
         pos = end
