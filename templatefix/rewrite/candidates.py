@@ -227,8 +227,9 @@ class Candidates:
                     printed = [
                         n for n in walk(owner.list) if isinstance(n, ActionNode) and self.layout.prints_system(n)
                     ]
-                    tools = "$.Tools" if not self.layout.dot_is_root(owner) else ".Tools"
+                    tools = ".Tools" if self.layout.dot_is_root(owner) else "$.Tools"
                     edits: list[Edit] = []
                     if len(printed) == 1:
                         edits = self.destinations.widen_system(owner, printed[0], printed[0], tools)
-                    yield Candidate(tuple(edits), (), (), "system", "system block opened for tools alone")
+                    added = self.destinations.block_text(owner)
+                    yield Candidate(tuple(edits), (), added, "system", "system block opened for tools alone")

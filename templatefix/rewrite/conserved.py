@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from templatefix.chat.rendering import Origin, Rendering
 from templatefix.rewrite.words import Word, count, count_texts, runs_between, same, words_of
@@ -64,7 +65,7 @@ def compare_first(original: Rendering, model: Rendering, variant: Rendering, wor
 
 
 def _pairs(words: Sequence[Word]) -> Counter[tuple[str, str | None, str]]:
-    return Counter((a.text, b.gap, b.text) for a, b in zip(words, words[1:], strict=False))
+    return Counter((a.text, b.gap, b.text) for a, b in pairwise(words))
 
 
 def _tools_differ(old: Sequence[Word], new: Sequence[Word]) -> str | None:
@@ -95,15 +96,20 @@ def compare_step(original: Rendering, plain: Rendering | None, variant: Renderin
     lost: Counter[str] = Counter()
     for index, run in enumerate(runs):
         changes = [_change(parts[index], run, words) for parts in references]
-        possible = [change for change in changes if not isinstance(change, str)]
+        possible: list[Counter[str]] = [change for change in changes if not isinstance(change, str)]
         if not possible:
             where = f"before {run[-1].text[:30]!r}" if index + 1 < len(runs) else "at the end of the prompt"
             return f"{changes[0]} {where}"
-        lost += min(possible, key=lambda change: sum(change.values()))
+        least: Counter[str] = min(possible, key=_size)
+        lost += least
     over = lost - _twice(words.tools + words.system + words.dropped)
     if over:
         return f"words are lost: {_list(over)}"
     return None
+
+
+def _size(words: Counter[str]) -> int:
+    return sum(words.values())
 
 
 def _twice(words: Counter[str]) -> Counter[str]:

@@ -159,12 +159,19 @@ class Destinations:
         lead = "" if spaced else f"{{{{ if {system} }}}}\n\n{{{{ end }}}}"
         text = f"{{{{ if {tools} }}}}{lead}{body}{gap}{{{{ end }}}}"
         edits = self.surgeon.insert(unit.span.end, text)
+        added: tuple[str, ...] = ()
         if isinstance(owner, IfNode) and place.list is owner.list and self._needs_system(owner):
             if owner.else_list is not None:
                 yield from self._in_both_arms(segment, owner, edits, tools)
                 return
-            edits += self.widen_system(owner, printed, unit, tools)
-        yield Move(tuple(edits), (), "behind the system text")
+            edits = [*self.widen_system(owner, printed, unit, tools), *edits]
+            added = self.block_text(owner)
+        yield Move(tuple(edits), added, "behind the system text")
+
+    @staticmethod
+    def block_text(block: IfNode) -> tuple[str, ...]:
+        """What a block says besides the system text and what branches in it say."""
+        return tuple([node.text for node in block.list.nodes if isinstance(node, TextNode) and node.text.strip()])
 
     def widen_system(self, block: IfNode, printed: ActionNode, unit: Node, tools: str) -> list[Edit]:
         """Open a block that needs a system text with tools alone as well."""
@@ -220,7 +227,7 @@ class Destinations:
     # A system block of the loop's own
 
     def _in_role_arm(self, segment: Segment, loop: RangeNode) -> Iterator[Move]:
-        """Into the arm that prints system messages, and in a block of the same form where there is none at the start."""
+        """Into the arm that prints system messages, or in a block of the same form where none comes first."""
         if not self._in_scope(segment, loop, True):
             return
         for node in self.layout.nodes:
@@ -362,7 +369,7 @@ class Destinations:
                     operand = single(before.pipe)
                     parts.append("{role}" if operand is not None and path_of(operand)[-1:] == ("Role",) else "")
             owner = place.owner
-            if owner is None or not isinstance(owner, IfNode) or owner in self.layout.loops:
+            if not isinstance(owner, IfNode):
                 break
             if owner is arm or self.layout.asks_user(owner):
                 break

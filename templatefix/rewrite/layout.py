@@ -95,9 +95,8 @@ class Layout:
         self.tree = tree
         self.source = tree.source
         self._places: dict[int, Place] = {}
-        self._owners: dict[int, tuple[Node | None, ListNode]] = {}
         self._index(tree.root, None)
-        self.nodes = [node for node in walk(tree.root)]
+        self.nodes = list(walk(tree.root))
         self.variables = self._aliases()
         self.loops = [n for n in self.nodes if isinstance(n, RangeNode) and self.is_messages(single(n.pipe))]
 
@@ -203,10 +202,8 @@ class Layout:
     def names(self, node: Node, what: str) -> bool:
         """Whether an expression or any node below names `Tools`, `System` or `Messages`."""
         return any(
-            isinstance(n, (FieldNode, VariableNode))
-            and self._resolves(n, what)
-            or isinstance(n, (FieldNode, VariableNode))
-            and what in path_of(n)[:1]
+            (isinstance(n, (FieldNode, VariableNode)) and self._resolves(n, what))
+            or (isinstance(n, (FieldNode, VariableNode)) and what in path_of(n)[:1])
             for n in walk(node)
         )
 

@@ -18,6 +18,7 @@ from templatefix.rewrite.repairs import Repair, repair_failures, repair_structs
 from templatefix.rewrite.search import Found, Search, is_sound
 
 STRUCTS, FAILS = "TF301", "TF305"
+NO_VERDICT = frozenset({"TF301", "TF302", "TF401", "TF402"})  # errors that leave a template stable
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +99,7 @@ class _Patch:
         self.select = [code.upper() for code in select]
         self.ignore = [code.upper() for code in ignore]
         self.analysis = analyse(template)
+        self.refused: list[Refusal] = []
 
     def wanted(self, code: str) -> bool:
         """Whether a code may be mended."""
@@ -109,27 +111,35 @@ class _Patch:
         """Repair, move, prove."""
         analysis, template = self.analysis, self.template
         if not isinstance(template, GoChatTemplate):
-            return self._refused([Refusal("", "only Go templates can be rewritten")])
+            return self._unchanged([Refusal("", "only Go templates can be rewritten")])
         shaky = analysis.verdict != "stable"
         if shaky and (template.legacy or not template.uses_tools):
             reason = "a legacy template never sees tools" if template.legacy else "the template has no tools"
-            return self._refused(self._each(f"{reason}, and without tools every prompt has to stay as it is"))
+            return self._unchanged(self._each(f"{reason}, and without tools every prompt has to stay as it is"))
         if shaky and (left := [code for code in self._errors() if not self.wanted(code)]):
-            return self._refused(
+            return self._unchanged(
                 [Refusal(code, "left out by the choice of codes, and the rest is not enough") for code in left]
             )
         base = Baseline(template)
         checks: list[Check] = []
-        refused: list[Refusal] = []
-        base = self._repair(base, checks, refused)
-        if refused and shaky:
-            return self._refused(refused)
-        return self._finish(base, checks, refused)
+        base = self._repair(base, checks)
+        if self.refused and shaky:
+            return self._unchanged(self.refused)
+        return self._finish(base, checks)
+
+    def needs_patch(self, template: ChatTemplate) -> bool:
+        """Whether patching a template in the same way would change it, or be refused."""
+        analysis = analyse(template)
+        told = {refusal.code for refusal in self.refused}
+        codes = {code for code in (STRUCTS, FAILS) if self.wanted(code) and code not in told}
+        return analysis.verdict != "stable" or any(finding.code in codes for finding in analysis.findings)
 
     def _errors(self) -> list[str]:
-        return list(dict.fromkeys(f.code for f in self.analysis.findings if f.severity == "error"))
+        """The codes that make the template unstable or broken."""
+        errors = [finding.code for finding in self.analysis.findings if finding.severity == "error"]
+        return list(dict.fromkeys(code for code in errors if code not in NO_VERDICT))
 
-    def _repair(self, base: Baseline, checks: list[Check], refused: list[Refusal]) -> Baseline:
+    def _repair(self, base: Baseline, checks: list[Check]) -> Baseline:
         """Mend what fails and what is printed wrongly, as far as wanted."""
         codes = {finding.code for finding in self.analysis.findings}
         fails = any(run.error is not None for run in base.runs)
@@ -142,26 +152,26 @@ class _Patch:
                 base = Baseline(repair.template, base.generated, base.seed)
             else:
                 reason = repair if isinstance(repair, str) else f"{repair.check.reason}"
-                refused.append(Refusal(code, reason))
+                self.refused.append(Refusal(code, reason))
         return base
 
-    def _finish(self, base: Baseline, checks: list[Check], refused: list[Refusal]) -> PatchResult:
+    def _finish(self, base: Baseline, checks: list[Check]) -> PatchResult:
         """Move what has to move, and prove the whole."""
         repaired = base.template
         assert isinstance(repaired, GoChatTemplate)
         repeated = bool(checks) and any(step.tools > 1 for run in base.runs for step in run.steps)
+        if not checks and self.analysis.verdict == "stable":
+            return self._unchanged(self.refused)
         if is_sound(base.runs) and not repeated:
-            if not checks:
-                return self._unchanged(refused)
-            proof = prove(base, repaired, patch_again=needs_patch)
+            proof = prove(base, repaired, patch_again=self.needs_patch)
             if not proof.holds:
-                return self._refused([Refusal(STRUCTS, f"{proof.failure}")])
-            return self._changed(base, Found(repaired, (), proof), checks, refused)
-        search = Search(base, self.placement, needs_patch)
+                return self._unchanged([Refusal(STRUCTS, f"{proof.failure}")])
+            return self._changed(base, Found(repaired, (), proof), checks)
+        search = Search(base, self.placement, self.needs_patch)
         found = search.run()
         if found is None:
-            return self._refused(self._reasons(search))
-        return self._changed(base, found, checks, refused)
+            return self._unchanged(self._reasons(search))
+        return self._changed(base, found, checks)
 
     def _reasons(self, search: Search) -> list[Refusal]:
         obstacle = search.obstacle
@@ -180,7 +190,7 @@ class _Patch:
         start = self.template.source.position(span.start)
         return f"line {start.line}, column {start.column}"
 
-    def _changed(self, base: Baseline, found: Found, checks: list[Check], refused: list[Refusal]) -> PatchResult:
+    def _changed(self, base: Baseline, found: Found, checks: list[Check]) -> PatchResult:
         after = analyse(found.template)
         gone = {f.code for f in self.analysis.findings} - {f.code for f in after.findings}
         proof = found.proof
@@ -193,7 +203,7 @@ class _Patch:
             found.template.source.text,
             True,
             tuple(sorted(gone)),
-            tuple(refused),
+            tuple(self.refused),
             found.placement or self.placement,
             proof,
             after.findings,
@@ -206,21 +216,12 @@ class _Patch:
         findings = self.analysis.findings
         return PatchResult(text, text, False, refused=tuple(refused), placement=self.placement, remaining=findings)
 
-    def _refused(self, refused: list[Refusal]) -> PatchResult:
-        return self._unchanged(refused)
-
 
 def _with_repairs(name: str, check: Check, repairs: list[Check]) -> Check:
     """A point of the proof, with the renders that compared the repaired template with the one before."""
     if name in ("no_tools_identical", "conserved"):
         return Check(check.holds, check.renders + sum(each.renders for each in repairs), check.reason)
     return check
-
-
-def needs_patch(template: ChatTemplate) -> bool:
-    """Whether patching a template would change it, or be refused."""
-    analysis = analyse(template)
-    return analysis.verdict != "stable" or any(finding.code in (STRUCTS, FAILS) for finding in analysis.findings)
 
 
 def patch_text(text: str, **options: Any) -> PatchResult:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final
 
-from templatefix.analysis.loops import Loop, all_loops, chat_loops, core_loops, other_loops, without_tools
+from templatefix.analysis.loops import Loop, chat_loops, core_loops, other_loops, without_tools
 from templatefix.analysis.stability import LoopRun, Step, run_loop
 from templatefix.chat.rendering import ChatTemplate, RenderError, Rendering
 from templatefix.chat.request import Request
@@ -105,7 +105,7 @@ class Baseline:
         """Requests without tools, each with what the template makes of it."""
         requests: dict[int, Request] = {}
         serve = server_of(self.template)
-        for loop in (*(without_tools(loop) for loop in (*all_loops(), *self.core)), *chat_loops()):
+        for loop in (*(without_tools(loop) for loop in (*other_loops(), *self.core)), *chat_loops()):
             for request in loop.requests:
                 requests[len(requests)] = request
                 if serve(request) != request:

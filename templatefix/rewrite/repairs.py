@@ -1,7 +1,7 @@
 """Repairs of a template's data: values printed as Go structs, fields asked of the wrong thing.
 
-A repair is not a move: what it changes is wrong in every prompt. It is proved apart, and what follows takes the repaired
-template for the original.
+A repair is not a move: what it changes is wrong in every prompt. It is proved apart, and what follows takes the
+repaired template for the original.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where a template's tool text stands: the nodes that print definitions, the words around them, and how to cut them out."""
+"""Where a template's tool text stands: nodes that print definitions, the words around them, how to cut them out."""
 
 from __future__ import annotations
 
@@ -213,7 +213,7 @@ def split_label(text: str) -> tuple[str, str]:
         return "", text
     at = stripped.rfind("\n") + 1
     line = stripped[at:].strip()
-    if line.endswith(":") and len(line) <= 40 or _MARK_LINE.match(line) and not line.startswith(("[/", "</")):
+    if (line.endswith(":") and len(line) <= 40) or (_MARK_LINE.match(line) and not line.startswith(("[/", "</"))):
         before = text[:at].rstrip(" \t\r\n")
         return before, text[len(before) :]
     return stripped, text[len(stripped) :]
