@@ -9,7 +9,7 @@ import typer
 
 from templatefix.cli.inputs import codes, known, resolved, template_of
 from templatefix.cli.options import Format, Ignore, Kind, Select, Target
-from templatefix.cli.output import CliError, colours, complain, confirm, progress_line, save, say_json, write
+from templatefix.cli.output import CliError, colours, complain, confirm, progress_line, save, say, say_json, write
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -61,7 +61,15 @@ def run(
         if found.shown is not None and (output is None or tag is not None):
             report, code = _tagged(found, result, tag, force, yes)
     _end(found, result, report, form)
+    if form == "text" and result.changed and output != "-" and report is None:
+        say(_where(output, dry_run, found))
     return code
+
+
+def _where(output: str | None, dry_run: bool, found: targets.Target) -> str:
+    if output is not None and not dry_run:
+        return f"\nwritten to {output}"
+    return "\nnothing was written" + (" (-o FILE writes it)" if found.shown is None else "")
 
 
 def _patched(

@@ -42,7 +42,8 @@ def check_table(results: Sequence[Checked], style: Style = PLAIN) -> str:
         lines.append(_verdict_style(checked, row, style))
     counts = [(verdict, sum(c.verdict == verdict for c in results)) for verdict in _WORST]
     said = ", ".join(f"{count} {verdict}" for verdict, count in counts if count)
-    lines.append(f"{len(results)} targets: {said}. (read again: bytes that a request keeps for nothing, on average)")
+    lines.append(f"{len(results)} targets: {said}.")
+    lines.append("(read again: bytes that a request has to read although they were there before, on average)")
     return "\n".join(lines) + "\n"
 
 

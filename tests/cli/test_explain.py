@@ -1,0 +1,28 @@
+"""`templatefix explain`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+CODES = [
+    *("TF101", "TF102", "TF103", "TF104", "TF105"),
+    *("TF201", "TF202", "TF203", "TF204", "TF205", "TF206"),
+    *("TF301", "TF302", "TF303", "TF304", "TF305"),
+]
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_every_rule_has_a_page(templatefix: Any, code: str) -> None:
+    done = templatefix("explain", code)
+    assert (done.code, done.err) == (0, "")
+    assert done.out.startswith(f"{code} ")
+    name = done.out.split()[1]
+    assert templatefix("explain", name).out == templatefix("explain", code.lower()).out == done.out
+
+
+def test_an_unknown_rule(templatefix: Any) -> None:
+    done = templatefix("explain", "TF998")
+    assert (done.code, done.out) == (2, "")
+    assert done.err == f"templatefix: there is no rule TF998; there are {', '.join(CODES)}\n"

@@ -1,0 +1,177 @@
+"""What a check says on the terminal and in JSON, from results made up here."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import pytest
+
+from templatefix.analysis.analyse import Analysis
+from templatefix.analysis.findings import Cost, Finding, Severity, Verdict
+from templatefix.analysis.loops import Loop, assistant, requests_of, user
+from templatefix.analysis.stability import run_loop
+from templatefix.chat.go import GoChatTemplate
+from templatefix.gotemplate.source import Span
+from templatefix.report.check_json import check_json
+from templatefix.report.check_text import check_table, check_text
+from templatefix.report.checked import Checked
+
+TEXT = "Hello.\n{{ range .Messages }}<{{ .Role }}>{{ .Content }}\n{{ end }}"
+CHAT = Loop("chat", requests_of([user("one"), assistant("two"), user("three")], ()), True)
+
+
+def finding(severity: Severity, code: str = "TF901", fixable: bool = True, at: int = 28) -> Finding:
+    cost = Cost(16, 44, 1, 2) if severity == "error" else None
+    loop = "chat" if severity == "error" else None
+    return Finding(code, "made-up", severity, "It moves.", Span(at, at + 11), loop, 1 if loop else None, fixable, cost)
+
+
+def checked(verdict: Verdict, *findings: Finding, reason: str | None = None, notes: tuple[str, ...] = ()) -> Checked:
+    template = GoChatTemplate(TEXT)
+    run = run_loop(template, CHAT, template.as_served)
+    analysis = Analysis(verdict, reason, findings, (run,), notes)
+    source = template.source
+    return Checked("chat.tmpl", "go", TEXT, source, source.position, analysis)
+
+
+def test_a_finding_with_its_place_its_loop_and_what_to_do() -> None:
+    result = checked("unstable", finding("error"), finding("warning", "TF902", False, 0))
+    assert check_text(result) == (
+        "chat.tmpl:2:22: error TF901 made-up\n"
+        "  It moves.\n"
+        "  2 | {{ range .Messages }}<{{ .Role }}>{{ .Content }}\n"
+        "    |                      ^^^^^^^^^^^\n"
+        "  = kept of the request before   . read anew   T tools kept   t tools read anew\n"
+        "  loop chat\n"
+        "  step  after  prompt                               bytes          kept tools\n"
+        "     0  user   .............                           17                none\n"
+        "     1  user   =============.....................      44         17/17  none\n"
+        "  cost  chat, step 1: 16 bytes kept, 28 read anew; no tools in 1 of 2 requests\n"
+        "  fix   templatefix patch chat.tmpl\n"
+        "  why   templatefix explain TF901\n"
+        "\n"
+        "chat.tmpl:1:1: warning TF902 made-up\n"
+        "  It moves.\n"
+        "  1 | Hello.\n"
+        "    | ^^^^^^\n"
+        "  2 | {{ range .Messages }}<{{ .Role }}>{{ .Content }}\n"
+        "    | ^^^^\n"
+        "  fix   none that is made unasked; the page says what can be done\n"
+        "  why   templatefix explain TF902\n"
+        "\n"
+        "chat.tmpl: unstable, 1 error, 1 warning; patch mends 1 of 2\n"
+    )
+
+
+def test_a_clean_template_is_one_line_and_its_reason() -> None:
+    assert check_text(checked("stable")) == "chat.tmpl: stable, nothing found\n"
+    said = check_text(checked("stable", reason="the template has no tools: judged on chats"))
+    assert said == "chat.tmpl: stable, nothing found\n  the template has no tools: judged on chats\n"
+
+
+def test_a_disagreement_is_shown() -> None:
+    assert "note: the loops say one thing\n" in check_text(checked("stable", notes=("the loops say one thing",)))
+
+
+def test_what_was_not_evaluated_is_never_clean() -> None:
+    result = Checked("gone.tmpl", failure="there is no file gone.tmpl")
+    assert check_text(result) == "gone.tmpl: not evaluated\n"
+    assert check_json([result]) == {
+        "version": 1,
+        "results": [
+            {
+                "target": "gone.tmpl",
+                "kind": "go",
+                "sha256": None,
+                "verdict": "not-evaluated",
+                "reason": "there is no file gone.tmpl",
+                "findings": [],
+                "loops": [],
+                "disagreement": [],
+            }
+        ],
+    }
+
+
+def test_json() -> None:
+    (result,) = check_json([checked("unstable", finding("error"))])["results"]
+    assert result == {
+        "target": "chat.tmpl",
+        "kind": "go",
+        "sha256": hashlib.sha256(TEXT.encode()).hexdigest(),
+        "verdict": "unstable",
+        "reason": None,
+        "findings": [
+            {
+                "code": "TF901",
+                "name": "made-up",
+                "severity": "error",
+                "message": "It moves.",
+                "start": {"line": 2, "column": 22, "offset": 28},
+                "end": {"line": 2, "column": 33, "offset": 39},
+                "loop": {"scenario": "chat", "step": 1},
+                "fixable": True,
+            }
+        ],
+        "loops": [
+            {
+                "scenario": "chat",
+                "steps": [
+                    {"step": 0, "prompt_bytes": 17, "kept_bytes": 0, "tools": 0},
+                    {"step": 1, "prompt_bytes": 44, "kept_bytes": 17, "tools": 0},
+                ],
+            }
+        ],
+        "disagreement": [],
+    }
+
+
+def test_findings_stand_worst_first_then_by_place() -> None:
+    mixed = [finding("info", "TF904"), finding("error", "TF903", at=40), finding("error", "TF902", at=7)]
+    result = checked("unstable", *mixed)
+    assert [f.code for f in result.findings] == ["TF902", "TF903", "TF904"]
+    assert [found["code"] for found in check_json([result])["results"][0]["findings"]] == ["TF902", "TF903", "TF904"]
+
+
+def test_the_table_has_the_worst_first() -> None:
+    results: list[Any] = [
+        checked("stable"),
+        Checked("gone.tmpl", failure="there is no file gone.tmpl"),
+        checked("unstable", finding("error")),
+        checked("broken", finding("error"), finding("warning")),
+    ]
+    assert check_table(results).splitlines() == [
+        "verdict       errors  warnings  read again  target",
+        "broken             1         1         0 B  chat.tmpl",
+        "unstable           1         0         0 B  chat.tmpl",
+        "not-evaluated      0         0           ?  gone.tmpl",
+        "stable             0         0         0 B  chat.tmpl",
+        "4 targets: 1 broken, 1 unstable, 1 not-evaluated, 1 stable.",
+        "(read again: bytes that a request has to read although they were there before, on average)",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("worst", "limit", "reached"),
+    [
+        ("error", "error", True),
+        ("warning", "error", False),
+        ("warning", "warning", True),
+        ("info", "warning", False),
+        ("info", "info", True),
+    ],
+)
+def test_at_least(worst: Severity, limit: Severity, reached: bool) -> None:
+    assert checked("stable", finding(worst)).at_least(limit) is reached
+
+
+def test_bytes_read_again() -> None:
+    moving = GoChatTemplate(
+        "{{ range $i, $_ := .Messages }}{{ if eq (len (slice $.Messages $i)) 1 }}#{{ end }}<{{ .Role }}>{{ .Content }}"
+        "{{ end }}"
+    )
+    run = run_loop(moving, CHAT, moving.as_served)
+    analysis = Analysis("unstable", None, (), (run,), ())
+    # "#<user>one" was there; of it, nothing opens "<user>one<assistant>two#<user>three".
+    assert Checked("x", analysis=analysis).lost_bytes() == 10
