@@ -1,0 +1,98 @@
+"""`templatefix ab` and `templatefix demo`, on the embedded engine."""
+
+from __future__ import annotations
+
+import builtins
+import importlib.util
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+SAMPLES = Path(__file__).resolve().parents[2] / "modelfiles"
+LLAMA = str(SAMPLES / "llama31-like.Modelfile")
+STABLE = str(SAMPLES / "stable.Modelfile")
+needs_engine = pytest.mark.skipif(importlib.util.find_spec("xllamacpp") is None, reason="xllamacpp is not installed")
+
+
+@pytest.fixture
+def no_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An installation without the engine."""
+    real = builtins.__import__
+
+    def without(name: str, *args: Any, **kwargs: Any) -> Any:
+        if name == "xllamacpp":
+            raise ModuleNotFoundError(name)
+        return real(name, *args, **kwargs)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+
+
+@needs_engine
+def test_a_template_and_its_variant(templatefix: Any, alone: Path) -> None:
+    done = templatefix("ab", LLAMA, "--format", "json", "-o", "ab.json")
+    assert (done.code, done.out, done.err) == (0, "", "")
+    made = json.loads((alone / "ab.json").read_text())
+    assert (made["version"], made["engine"], made["source"], made["valid"]) == (1, "embedded", "engine", True)
+    assert made["verdict"] == "better"
+    stock, variant = made["arms"]
+    assert (stock["name"], variant["name"]) == (LLAMA, f"{LLAMA}, patched")
+    assert stock["warm_hit_rate"] < 0.8
+    assert variant["warm_hit_rate"] > 0.99
+    # Every warm request of the variant reads its new tokens and little else.
+    assert all(row["fresh_tokens"] <= row["new_tokens"] + 2 for row in variant["requests"][1:])
+    assert all(row["tools_in_prompt"] for row in variant["requests"])
+
+
+@needs_engine
+def test_two_templates_the_worse_one_second(templatefix: Any) -> None:
+    done = templatefix("ab", STABLE, LLAMA)
+    assert done.code == 1
+    assert done.err == ""
+    assert "\nWorse: of the warm prompt tokens, " in done.out
+    assert max(map(len, done.out.splitlines())) <= 80
+
+
+def test_no_engine_is_one_sentence(templatefix: Any, no_engine: None) -> None:
+    done = templatefix("ab", STABLE, LLAMA)
+    assert (done.code, done.out) == (2, "")
+    assert done.err == 'templatefix: the embedded engine is not installed: pip install "templatefix[engine]"\n'
+
+
+@pytest.mark.parametrize(
+    ("args", "sentence"),
+    [
+        (("-", "-"), "A and B cannot both come from standard input"),
+        ((STABLE,), f"{STABLE} has no variant to compare with: it is stable as it is"),
+        ((STABLE, LLAMA, "--engine", "steam"), "--engine takes auto or embedded, not steam"),
+        ((STABLE, "none.tmpl"), "there is no file none.tmpl"),
+    ],
+)
+def test_bad_usage(templatefix: Any, args: tuple[str, ...], sentence: str) -> None:
+    done = templatefix("ab", *args)
+    assert (done.code, done.out, done.err) == (2, "", f"templatefix: {sentence}\n")
+
+
+@needs_engine
+def test_the_demo_shows_it_all(templatefix: Any) -> None:
+    done = templatefix("demo")
+    assert (done.code, done.err) == (0, "")
+    for part in (
+        "1. What is wrong: templatefix check llama31-like.Modelfile",
+        "llama31-like.Modelfile:16:1: error TF101 tools-follow-last-message",
+        "llama31-like.Modelfile: unstable, ",
+        "2. The change and its proof: templatefix patch llama31-like.Modelfile",
+        "+++ b/llama31-like.Modelfile",
+        "idempotent          holds",
+        "3. Both on an engine: templatefix ab llama31-like.Modelfile",
+        "Better: of the warm prompt tokens, 99.",
+    ):
+        assert part in done.out
+
+
+def test_the_demo_without_an_engine_shows_the_rest(templatefix: Any, no_engine: None) -> None:
+    done = templatefix("demo")
+    assert done.code == 2
+    assert "idempotent          holds" in done.out
+    assert done.err == 'templatefix: the embedded engine is not installed: pip install "templatefix[engine]"\n'
