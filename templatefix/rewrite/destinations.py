@@ -46,8 +46,9 @@ class Destinations:
     def moves(self, segment: Segment, loop: RangeNode) -> Iterator[Move]:
         """All places for a segment, the best first."""
         inside = list(self._in_system_block(segment, loop))
-        front = list(self._at_loop_head(segment, loop))
-        alone = is_block(segment.plain) and (self._opens_arm(segment) or not self._has_system_block(loop))
+        front = [*self._before_loop(segment, loop), *self._at_loop_head(segment, loop)]
+        outside = self.layout.loop_of(segment.carrier) is None
+        alone = is_block(segment.plain) and (outside or self._opens_arm(segment) or not self._has_system_block(loop))
         yield from [*front, *inside] if alone else [*inside, *front]
 
     def _opens_arm(self, segment: Segment) -> bool:
@@ -245,7 +246,7 @@ class Destinations:
             flag, edits = self._flag(loop)
             inner = f"{{{{ if and $.Tools {flag} }}}}\n\n{body}{{{{ {flag} = false }}}}{{{{ end }}}}"
             edits += self.surgeon.insert(content[0].span.end, inner)
-            opening = f'{{{{ if and $.Tools {flag} (ne .Role "system") }}}}'
+            opening = f'{self.conditions.opening(loop)}if and $.Tools {flag} (ne .Role "system") }}}}'
             front = f"{opening}{head.lstrip()}{body}{tail.rstrip(' ')}{{{{ {flag} = false }}}}{{{{ end }}}}"
             edits += self.surgeon.insert(loop.open.end, front)
             yield Move(tuple(edits), (head, tail), "in the system message, or in one of its own")
@@ -294,6 +295,16 @@ class Destinations:
         return name, self.surgeon.insert(loop.span.start, f"{left}{name} := true }}}}")
 
     # In front of the turns
+
+    def _before_loop(self, segment: Segment, loop: RangeNode) -> Iterator[Move]:
+        """Between the system block and the first turn, for text that stood behind the loop."""
+        if self.layout.loop_of(segment.carrier) is not None or self._system_action(loop) is None:
+            return
+        if not self._in_scope(segment, loop, False):
+            return
+        tools = ".Tools" if self.layout.dot_is_root(loop) else "$.Tools"
+        text = f"{self.conditions.opening(loop)}if {tools} }}}}{self._text(segment, loop).lstrip()}{{{{ end }}}}"
+        yield Move(tuple(self.surgeon.insert(loop.span.start, text)), (), "in front of the first turn")
 
     def _at_loop_head(self, segment: Segment, loop: RangeNode) -> Iterator[Move]:
         """In front of the first message that is not a system message."""

@@ -11,7 +11,7 @@ from templatefix.analysis.analyse import analyse
 from templatefix.analysis.findings import Finding
 from templatefix.chat.go import GoChatTemplate
 from templatefix.chat.rendering import ChatTemplate
-from templatefix.gotemplate.source import Source, Span
+from templatefix.gotemplate.source import Span
 from templatefix.rewrite.candidates import Placement
 from templatefix.rewrite.proof import NAMES, Baseline, Check, Proof, prove
 from templatefix.rewrite.repairs import Repair, repair_failures, repair_structs
@@ -222,8 +222,3 @@ def _with_repairs(name: str, check: Check, repairs: list[Check]) -> Check:
     if name in ("no_tools_identical", "conserved"):
         return Check(check.holds, check.renders + sum(each.renders for each in repairs), check.reason)
     return check
-
-
-def patch_text(text: str, **options: Any) -> PatchResult:
-    """Patch a Go template given as text; raises RenderError where it does not parse."""
-    return patch(GoChatTemplate(Source(text)), **options)

@@ -103,7 +103,9 @@ class Surgeon:
         return self.replace(start, end, "")
 
     def insert(self, offset: int, text: str) -> list[Edit]:
-        """Put template text in."""
+        """Put template text in; a line of its own where it starts a new one."""
+        if offset == 0 and text.startswith("\n{{- ") and 0 in self._starts and self.trims_left(self._starts[0]):
+            return [Edit(Span(0, 0), f"{text[1:]}\n")]
         return self.replace(offset, offset, text)
 
     def replace(self, start: int, end: int, text: str) -> list[Edit]:
