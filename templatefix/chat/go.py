@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import datetime
 from functools import cached_property
 from typing import Any, Final, Literal
@@ -127,9 +126,7 @@ class GoChatTemplate:
 
     def as_served(self, request: Request) -> Request:
         """The request as the server would render it: thinking is on where there are think tags and nobody spoke."""
-        if self.has_think_tags and request.think is None:
-            return dataclasses.replace(request, think=True)
-        return request
+        return request.thinking_as_served(self.has_think_tags)
 
 
 def _piece(node: Any, scope: int | None, text: str) -> Piece:

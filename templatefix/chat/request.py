@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 
@@ -25,3 +25,13 @@ class Request:
             think=row.get("think"),
             think_level=row.get("think_level") or "",
         )
+
+    def thinking_as_served(self, thinks: bool) -> Request:
+        """The request with `think` and its level as Ollama's server fills them in.
+
+        A model that `thinks` (its template has think tags) does so unless told otherwise, and thinking that is merely
+        on has the level "medium".
+        """
+        level = self.think_level
+        think = True if level or (self.think is None and thinks) else self.think
+        return replace(self, think=think, think_level="medium" if think and not level else level)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from templatefix.chat.request import Request
@@ -27,12 +28,7 @@ def as_served(request: Request, shown: Shown) -> Request:
         messages.insert(0, {"role": "system", "content": shown.system})
     if shown.family == "qwen3" or _model(shown.name) == "deepseek-r1":
         messages = _forgetful(messages)
-    think, level = request.think, request.think_level
-    if level or (think is None and shown.thinks):
-        think = True
-    if think and not level:
-        level = "medium"
-    return Request(tuple(messages), request.tools, think, level)
+    return replace(request, messages=tuple(messages)).thinking_as_served(shown.thinks)
 
 
 def _model(name: str) -> str:
