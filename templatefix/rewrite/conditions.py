@@ -86,7 +86,7 @@ class Conditions:
         call = call_of(pipe)
         if call is None or call[0] != "and" or not any(arg is part for arg in call[1]):
             return False
-        return any(self.layout.is_tools(single(arg) or arg) for arg in call[1])
+        return any(self.layout.requires_tools(arg) for arg in call[1] if arg is not part)
 
     def opening(self, loop: RangeNode) -> str:
         """How an action in front of a loop opens: on a line of its own where the loop trims what is before it."""

@@ -363,8 +363,7 @@ class Destinations:
 
     def _with_tools(self, node: Node) -> bool:
         return any(
-            isinstance(o, IfNode) and arm is o.list and self.layout.requires_tools(o.pipe)
-            for o, arm in self.layout.ancestors(node)
+            isinstance(o, IfNode) and self.layout.arm_requires_tools(o, arm) for o, arm in self.layout.ancestors(node)
         )
 
     def _text_before(self, content: Node, arm: IfNode | None) -> str:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from templatefix.gotemplate.nodes import (
     ActionNode,
     BlockNode,
+    BoolNode,
     BranchNode,
     ChainNode,
     CommandNode,
@@ -19,6 +20,7 @@ from templatefix.gotemplate.nodes import (
     IfNode,
     ListNode,
     Node,
+    NumberNode,
     PipeNode,
     RangeNode,
     StringNode,
@@ -216,9 +218,18 @@ class Layout:
                 return True
             if isinstance(each, (RangeNode, WithNode)) and self.names(each.pipe, "Tools") and self._prints(each.list):
                 return True
-            if isinstance(each, TemplateNode) and each.pipe is not None and self.names(each.pipe, "Tools"):
+            if isinstance(each, TemplateNode) and self.calls_tools(each):
                 return True
         return False
+
+    def calls_tools(self, node: TemplateNode) -> bool:
+        """Whether a named template that is called prints tool definitions."""
+        if node.pipe is not None and self.names(node.pipe, "Tools"):
+            return True
+        body = self.tree.templates.get(node.name)
+        return body is not None and any(
+            isinstance(each, (ActionNode, RangeNode)) and self.names(each.pipe, "Tools") for each in walk(body)
+        )
 
     @staticmethod
     def _prints(nodes: ListNode) -> bool:
@@ -263,11 +274,23 @@ class Layout:
         for pipe in self.variables.get(use.ident[0], []):
             if any(variable.span == use.span for variable in pipe.decl) or self._is_loop_variable(pipe):
                 continue
-            if self.moving(PipeNode(pipe.span, pipe.pos, (), False, pipe.cmds), depth + 1):
+            if self.moving(_without_decl(pipe), depth + 1):
+                return True
+            if self._set_by_looking_ahead(pipe, depth):
                 return True
             if pipe.is_assign and self._set_by_finished_loop(pipe, use):
                 return True
         return False
+
+    def _set_by_looking_ahead(self, pipe: PipeNode, depth: int) -> bool:
+        """Whether an assignment stands in a loop over what follows, or under a condition that asks for it."""
+        setter = next((n for n in self.nodes if isinstance(n, ActionNode) and n.pipe is pipe), None)
+        if setter is None or not pipe.is_assign:
+            return False
+        return any(
+            isinstance(owner, BranchNode) and self.moving(_without_decl(owner.pipe), depth + 1)
+            for owner, _ in self.ancestors(setter)
+        )
 
     def _set_by_finished_loop(self, pipe: PipeNode, use: VariableNode) -> bool:
         setter = next((n for n in self.nodes if isinstance(n, ActionNode) and n.pipe is pipe), None)
@@ -303,13 +326,58 @@ class Layout:
 
     # Conditions
 
-    def requires_tools(self, pipe: PipeNode) -> bool:
+    def truth(self, node: Node, tools: bool, depth: int = 0) -> bool | None:
+        """Whether a condition holds with or without tools; None where that depends on more."""
+        operand = single(node) if isinstance(node, PipeNode) and not node.decl else node
+        if operand is not None and not isinstance(operand, PipeNode):
+            if isinstance(operand, BoolNode):
+                return operand.value
+            if self.is_tools(operand):
+                return tools
+            return self._truth_of_variable(operand, tools, depth)
+        call = call_of(node)
+        if call is None:
+            return None
+        name, args = call
+        if name in ("and", "or"):
+            values = [self.truth(arg, tools, depth) for arg in args]
+            decides = name == "or"
+            if decides in values:
+                return decides
+            return None if None in values else not decides
+        if name == "not" and len(args) == 1:
+            value = self.truth(args[0], tools, depth)
+            return None if value is None else not value
+        return self._truth_of_length(name, args, tools)
+
+    def _truth_of_variable(self, node: Node, tools: bool, depth: int) -> bool | None:
+        if not isinstance(node, VariableNode) or len(node.ident) != 1 or depth > 8:
+            return None
+        pipes = self.variables.get(node.ident[0], [])
+        if len(pipes) != 1 or self._is_loop_variable(pipes[0]):
+            return None
+        return self.truth(_without_decl(pipes[0]), tools, depth + 1)
+
+    def _truth_of_length(self, name: str, args: Sequence[Node], tools: bool) -> bool | None:
+        """Of `gt (len .Tools) 0` and its like."""
+        if len(args) != 2 or not isinstance(args[1], NumberNode) or args[1].int_value != 0:
+            return None
+        length = call_of(args[0])
+        if length is None or length[0] != "len" or not self.is_tools(single(length[1][0]) or length[1][0]):
+            return None
+        return {"gt": tools, "ne": tools, "eq": not tools, "le": not tools, "ge": True, "lt": False}.get(name)
+
+    def requires_tools(self, pipe: Node) -> bool:
         """Whether a condition can only hold when tools are given."""
-        return any(self.is_tools(single(part) or part) for part in conjuncts(pipe))
+        return self.truth(pipe, False) is False
+
+    def arm_requires_tools(self, branch: BranchNode, arm: ListNode) -> bool:
+        """Whether an arm of a branch is taken with tools only."""
+        return self.truth(branch.pipe, False) is (arm is not branch.list)
 
     def asks_only_tools(self, pipe: PipeNode) -> bool:
-        """Whether a condition is nothing but the tools."""
-        return self.is_tools(single(pipe))
+        """Whether a condition is nothing but whether there are tools."""
+        return self.truth(pipe, False) is False and self.truth(pipe, True) is True
 
     def roles(self, node: Node) -> set[str] | None:
         """The roles of messages that an arm serves, by the comparisons around it; None: not known."""
@@ -369,7 +437,11 @@ class Layout:
 
 def single_value(pipe: PipeNode) -> Node | None:
     """The only operand on the right of an assignment."""
-    return single(PipeNode(pipe.span, pipe.pos, (), False, pipe.cmds))
+    return single(_without_decl(pipe))
+
+
+def _without_decl(pipe: PipeNode) -> PipeNode:
+    return PipeNode(pipe.span, pipe.pos, (), False, pipe.cmds)
 
 
 def conjuncts(pipe: Node) -> list[Node]:

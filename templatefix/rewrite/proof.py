@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -14,7 +15,7 @@ from templatefix.chat.request import Request
 from templatefix.rewrite.conserved import compare_first, compare_step, vocabulary
 from templatefix.rewrite.conversations import generated_chats, generated_loops
 from templatefix.rewrite.traits import derived_traits, names_used, server_of, thinks
-from templatefix.rewrite.words import words_of
+from templatefix.rewrite.words import Word, words_of
 
 SYSTEM_MESSAGE: Final = {"role": "system", "content": "Zorquin plagmev."}
 NAMES: Final = (
@@ -175,8 +176,9 @@ def _checks(
     runs = base.run(variant, base.core)
     yield "prefix_stable", _prefix_stable(base, variant, runs)
     yield "no_tools_identical", _no_tools_identical(base, variant)
-    yield "tools_once", _tools_once(base, runs)
-    yield "messages_kept", _messages_kept(base, variant, runs)
+    others = base.run(variant, base.others)
+    yield "tools_once", _tools_once(base, runs, others)
+    yield "messages_kept", _messages_kept(base, runs, others)
     yield "conserved", _conserved(base, runs, dropped, added)
     if patch_again is not None:
         changed = patch_again(variant)
@@ -238,8 +240,6 @@ def _worse(before: LoopRun, after: LoopRun) -> str | None:
         fresh_before, fresh_after = old.prompt_bytes - old.kept_bytes, new.prompt_bytes - new.kept_bytes
         if new.index and new.kept_bytes < old.kept_bytes and fresh_after > fresh_before:
             return f"step {new.index} keeps {new.kept_bytes} bytes where it kept {old.kept_bytes}"
-        if old.tools == 1 and new.tools != 1:
-            return f"step {new.index} has the tools {new.tools} times"
     return None
 
 
@@ -249,7 +249,7 @@ def _passed(step: Step, which: int = 0) -> str:
     return "".join([piece.text for piece in step.rendering.pieces[found.first : found.last + 1]])
 
 
-def _tools_once(base: Baseline, runs: Sequence[LoopRun]) -> Check:
+def _tools_once(base: Baseline, runs: Sequence[LoopRun], others: Sequence[LoopRun]) -> Check:
     renders = 0
     for before, run in zip(base.runs, runs, strict=True):
         known = next((_passed(step) for step in before.steps if step.tools), None)
@@ -263,33 +263,39 @@ def _tools_once(base: Baseline, runs: Sequence[LoopRun]) -> Check:
             if known is not None and text != known:
                 return Check(False, renders, f"loop {run.loop.name}, step {step.index}: the definitions differ")
             known = text
+    for before, run in zip(base.other_runs, others, strict=True):
+        for old, step in zip(before.steps, run.steps, strict=False):
+            renders += 1
+            if old.tools == 1 and step.tools != 1:
+                reason = f"loop {run.loop.name}, step {step.index}: the tools stand {step.tools} times"
+                return Check(False, renders, reason)
     return Check(True, renders)
 
 
-def _messages_kept(base: Baseline, variant: ChatTemplate, runs: Sequence[LoopRun]) -> Check:
+def _messages_kept(base: Baseline, runs: Sequence[LoopRun], others: Sequence[LoopRun]) -> Check:
     renders = 0
-    others = zip(base.other_runs, base.run(variant, base.others), strict=True)
-    for before, after in (*zip(base.runs, runs, strict=True), *others):
+    for before, after in zip((*base.runs, *base.other_runs), (*runs, *others), strict=True):
         for old, new in zip(before.steps, after.steps, strict=False):
             renders += 1
-            lost = _first_difference(_message_data(old.rendering), _message_data(new.rendering))
+            lost = _data_differ(words_of(old.rendering), words_of(new.rendering))
             if lost is not None:
                 return Check(False, renders, f"loop {after.loop.name}, step {new.index}: {lost}")
     return Check(True, renders)
 
 
-def _message_data(rendering: Rendering) -> list[str]:
-    words = words_of(rendering)
-    return [word.text for word in words if word.is_message] + ["system"] * any(word.is_system for word in words)
-
-
-def _first_difference(before: Sequence[str], after: Sequence[str]) -> str | None:
-    if list(before) == list(after):
-        return None
-    for old, new in zip(before, after, strict=False):
-        if old != new:
-            return f"{new[:40]!r} stands where {old[:40]!r} stood"
-    return None if len(after) > len(before) and after[len(before) :] == ["system"] else "texts of messages are missing"
+def _data_differ(before: Sequence[Word], after: Sequence[Word]) -> str | None:
+    """What became of the messages' data: none is lost, none changed, none at another place in the order."""
+    old, new = [word.text for word in before if word.is_message], [word.text for word in after if word.is_message]
+    if old != new:
+        for left, right in zip(old, new, strict=False):
+            if left != right:
+                return f"{right[:40]!r} stands where {left[:40]!r} stood"
+        return "texts of messages are missing or new"
+    system_before, system_after = (Counter(w.text for w in words if w.is_system) for words in (before, after))
+    if set(system_before) - set(system_after):
+        return "the system text is missing"
+    repeated = [text for text, times in system_after.items() if times > max(1, system_before[text])]
+    return f"the system text {repeated[0][:40]!r} is repeated" if repeated else None
 
 
 def _conserved(base: Baseline, runs: Sequence[LoopRun], dropped: Sequence[str], added: Sequence[str]) -> Check:

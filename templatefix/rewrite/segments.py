@@ -14,6 +14,7 @@ from templatefix.gotemplate.nodes import (
     ListNode,
     Node,
     RangeNode,
+    TemplateNode,
     TextNode,
     WithNode,
 )
@@ -52,6 +53,8 @@ class Segments:
         """The outermost nodes that print definitions and nothing of a message or of the system text."""
         found: list[Node] = []
         for node in self.layout.nodes:
+            if self.layout.in_define(node) and self.layout.loop_of(node) is None:
+                continue  # it is printed where the named template is called
             if self._prints_definitions(node) and not any(each.span.contains(node.span) for each in found):
                 found.append(self._climb(node))
         return list({id(node): node for node in found}.values())
@@ -59,6 +62,8 @@ class Segments:
     def _prints_definitions(self, node: Node) -> bool:
         if isinstance(node, ActionNode):
             return not node.pipe.decl and self.layout.names(node.pipe, "Tools")
+        if isinstance(node, TemplateNode):
+            return self.layout.calls_tools(node)
         if isinstance(node, (RangeNode, WithNode)) and self.layout.names(node.pipe, "Tools"):
             return any(
                 isinstance(each, ActionNode) and not each.pipe.decl and not _is_name(each) for each in walk(node.list)
@@ -103,7 +108,7 @@ class Segments:
         for owner, arm in self.layout.ancestors(carrier):
             if isinstance(owner, RangeNode):
                 return False
-            if isinstance(owner, IfNode) and arm is owner.list and self.layout.requires_tools(owner.pipe):
+            if isinstance(owner, IfNode) and self.layout.arm_requires_tools(owner, arm):
                 return True
         return False
 
@@ -130,6 +135,7 @@ class Segments:
         operand = single(part) or part
         return (
             self.layout.is_tools(operand)
+            or self.layout.truth(part, True) is True
             or self.layout.moving(part)
             or any(path_of(each)[-1:] == ("Role",) for each in walk(part))
         )
@@ -165,6 +171,8 @@ class Segments:
         if first or other is None or not other.nodes or not isinstance(node, TextNode):
             return 0
         twin = other.nodes[0]
+        if isinstance(twin, IfNode) and twin.chained and twin.list.nodes:
+            twin = twin.list.nodes[0]
         if not isinstance(twin, TextNode):
             return 0
         head = twin.text if node.text.startswith(twin.text) else ""

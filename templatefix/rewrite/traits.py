@@ -8,6 +8,9 @@ from typing import cast
 from templatefix.chat.go import GoChatTemplate
 from templatefix.chat.rendering import ChatTemplate
 from templatefix.chat.request import Request
+from templatefix.gotemplate.nodes import IfNode, TextNode
+from templatefix.gotemplate.visitor import walk
+from templatefix.rewrite.layout import path_of
 
 
 def names_used(template: ChatTemplate) -> frozenset[str]:
@@ -26,11 +29,21 @@ def derived_traits(template: ChatTemplate) -> Mapping[str, object]:
     return {
         "capabilities": derived.capabilities,
         "tool-call tag": derived.tool_tag,
+        "text of the first if over the calls": _first_text_of_calls(go),
         "opening think tag": derived.think_open,
         "closing think tag": derived.think_close,
         "round trip": derived.round_trip,
         "legacy mode": go.legacy,
     }
+
+
+def _first_text_of_calls(template: GoChatTemplate) -> str | None:
+    """The first text in the first `if` that asks for a message's calls: the tag is read from it."""
+    for node in walk(template.tree.root):
+        if isinstance(node, IfNode) and any(path_of(each)[-1:] == ("ToolCalls",) for each in walk(node.pipe)):
+            texts = [each.text for each in walk(node.list) if isinstance(each, TextNode) and each.text.strip()]
+            return texts[0] if texts else None
+    return None
 
 
 def server_of(template: ChatTemplate) -> Callable[[Request], Request]:
