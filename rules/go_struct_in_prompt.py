@@ -28,9 +28,11 @@ class GoStructInPrompt(Rule):
 
     Example
         {{- range .Tools }}{"type": "function", "function": {{ .Function }}}{{ end }}
+        {{- range .Messages }}<{{ .Role }}>{{ .Content }}{{ end }}
 
     Use instead
         {{- range .Tools }}{"type": "function", "function": {{ json .Function }}}{{ end }}
+        {{- range .Messages }}<{{ .Role }}>{{ .Content }}{{ end }}
 
     Fix safety
         `json` prints the same value as JSON; nothing else changes. Applied unless ignored. The server has to know

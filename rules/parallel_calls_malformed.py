@@ -27,11 +27,15 @@ class ParallelCallsMalformed(Rule):
         parser takes; and what it wrote differs from what is read back, so the cache is lost from there on.
 
     Example
+        {{- range .Messages }}<{{ .Role }}>{{ .Content }}
         {{- if .ToolCalls }}[{{ range .ToolCalls }}{"name": "{{ .Function.Name }}"}{{ end }}]{{ end }}
+        {{- end }}
 
     Use instead
+        {{- range .Messages }}<{{ .Role }}>{{ .Content }}
         {{- if .ToolCalls }}[{{ range $i, $call := .ToolCalls }}{{ if $i }}, {{ end }}
         {{- "" }}{"name": "{{ $call.Function.Name }}"}{{ end }}]{{ end }}
+        {{- end }}
 
     Fix safety
         Never changed silently: with one call the prompt would stay the same, with two it would not, and what the model

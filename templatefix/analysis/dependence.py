@@ -27,7 +27,7 @@ _FEW, _MANY = 4, 400  # messages
 
 @dataclass(frozen=True)
 class TreeReading:
-    """A tree read on abstract conversations, with tools."""
+    """A tree read on abstract conversations."""
 
     tree: Tree
     record: Record
@@ -35,8 +35,15 @@ class TreeReading:
 
     @cached_property
     def suspects(self) -> tuple[Suspect, ...]:
-        """Places that can render differently when messages are added, in the order of the source."""
-        return tuple(sorted(self.record.suspects.values(), key=lambda suspect: suspect.node.span))
+        """Places that can render differently when messages are added, in the order of the source; no inner ones."""
+        found: list[Suspect] = []
+        for suspect in sorted(self.record.suspects.values(), key=lambda s: (s.node.span.start, -s.node.span.end)):
+            # A branch of another branch that flips for a message says nothing new.
+            if not any(
+                outer.node.span.contains(suspect.node.span) for outer in found if outer.node is not suspect.node
+            ):
+                found.append(suspect)
+        return tuple(found)
 
     def raw(self, node: Node) -> int:
         """What the value of an expression was ever made of: TAIL, TOOLS, SYSTEM, DATA, DATE."""
@@ -91,11 +98,11 @@ class TreeReading:
         return tuple(sorted(number for number in found if _FEW < number <= _MANY))[:4]
 
 
-def read(tree: Tree, think: bool = False, thoughts: bool = False) -> TreeReading:
+def read(tree: Tree, think: bool = False, thoughts: bool = False, tools: bool = True) -> TreeReading:
     """Read a tree; `think` as the server would set it, `thoughts` if earlier turns may hold thinking."""
     record = Record()
     printed = []
     for system in (True, False):
-        flow = Flow(tree, Assumptions(True, system, think, thoughts), record)
+        flow = Flow(tree, Assumptions(tools, system, think, thoughts), record)
         printed.append(run_deep(tree.depth, flow.run))
     return TreeReading(tree, record, tuple(printed))

@@ -59,7 +59,7 @@ class Evidence:
     def _read(self, thoughts: bool) -> TreeReading | None:
         if not isinstance(self.template, GoChatTemplate) or self.template.legacy:
             return None
-        return read(self.template.tree, self.template.has_think_tags, thoughts)
+        return read(self.template.tree, self.template.has_think_tags, thoughts, self.takes_tools)
 
     def run(self, loop: Loop) -> LoopRun:
         """Render a loop as the server would."""
@@ -184,11 +184,11 @@ class Evidence:
         said: list[str] = []
         for suspect in self._missing(self.core_changes):
             line = source.position(suspect.node.span.start).line
-            said.append(f"line {line} depends on later messages by its text, but no loop shows it")
+            said.append(f"line {line} depends on later messages as it reads, but no loop shows it")
         suspects = [suspect.node.span for suspect in self.reading.suspects]
         for change in self.core_changes:
             spans = [piece.span for piece in change.pieces]
             if not any(suspect.contains(span) for suspect in suspects for span in spans):
                 line = source.position(self.place(change).start).line
-                said.append(f"line {line} changes on the loop {change.run.loop.name}, but nothing in its text says why")
+                said.append(f"line {line} changes on the loop {change.run.loop.name}, but its text does not say why")
         return tuple(dict.fromkeys(said))

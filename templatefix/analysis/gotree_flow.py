@@ -117,6 +117,7 @@ class Flow:
         self.via: Via = ()
         self.calls: tuple[str, ...] = ()
         self.frame: Frame | None = None
+        self.outside: dict[int, Suspect] = {}  # places outside the conversation
         self.evaluator = Evaluator(assumptions, record.raw, self.state)
 
     def run(self) -> tuple[Item, ...]:
@@ -129,12 +130,18 @@ class Flow:
 
     def suspect(self, node: Node, kind: Literal["gate", "value", "loop", "behind"], raw: int = 0) -> None:
         """Note a place whose output can change; `raw` says what stands there."""
+        if self.frame is None and kind != "behind":
+            # Behind the conversation it would be part of the generation tail, which may change.
+            self.outside.setdefault(id(node), Suspect(node, None, kind, raw))
+            return
         role = self.frame.message.role if self.frame is not None else None
-        suspect = Suspect(node, role, kind, raw)
-        self.record.suspects.setdefault((id(node), role, kind), suspect)
+        self.record.suspects.setdefault((id(node), role, kind), Suspect(node, role, kind, raw))
 
     def _behind(self, items: Sequence[Item], seen: bool) -> bool:
         for item in items:
+            outside = self.outside.get(id(item.node))
+            if outside is not None and not seen:
+                self.record.suspects.setdefault((id(item.node), None, outside.kind), outside)
             if item.kind == "messages":
                 if seen:
                     self.suspect(item.node, "behind", holds((item,)))
@@ -183,7 +190,7 @@ class Flow:
 
     def _node(self, node: Node, scope: Scope) -> list[Item]:
         if isinstance(node, TextNode):
-            return [Item("text", node, self.via, id(node), 0, 0)] if node.text else []
+            return [Item("text", node, self.via, ("text", node.text), 0, 0)] if node.text else []
         if isinstance(node, ActionNode):
             return self._action(node, scope)
         if isinstance(node, RangeNode):
@@ -206,7 +213,8 @@ class Flow:
             self.suspect(node, "value", value.raw & (TOOLS | SYSTEM | DATA))
         if value.known == "":
             return []
-        return [Item("print", node, self.via, (id(node), value.key), value.flags, value.raw)]
+        key = ("text", value.known) if isinstance(value.known, str) else ("print", value.key)
+        return [Item("print", node, self.via, key, value.flags, value.raw)]
 
     def _branch(self, node: IfNode | WithNode, scope: Scope) -> list[Item]:
         inner = scope.child()
@@ -237,7 +245,7 @@ class Flow:
             return []
         if value.moves and _keys(printed[0]) != _keys(printed[1]):
             self.suspect(node, "gate", holds(printed[0]) | holds(printed[1]))
-        key = ("if", id(node), value.key, _keys(printed[0]), _keys(printed[1]))
+        key = ("if", value.key, _keys(printed[0]), _keys(printed[1]))
         return [Item("if", node, outside, key, value.flags, value.raw, tuple(printed))]
 
     def _template(self, node: TemplateNode | BlockNode, scope: Scope) -> list[Item]:
@@ -378,7 +386,7 @@ class _Conversation:
         start = dict(flow.state)
         for turn in self._opening():
             self._turn(turn)
-        settled = dict(flow.state) if self.whole and not self.nested else start
+        settled = self.ends[0] if self.whole and not self.nested else start
         opening_ends, opening_printed = list(self.ends), list(self.printed)
         for _ in range(_ROUNDS):
             self.ends, self.printed = list(opening_ends), list(opening_printed)
@@ -411,7 +419,8 @@ class _Conversation:
 
     def _later(self) -> Iterator[Turn]:
         low = (1 if self.flow.assumptions.system is False else 2) if self.whole else 0
-        roles: tuple[Role, ...] = ("user", "assistant", "tool")
+        with_tools = self.flow.assumptions.tools is not False
+        roles: tuple[Role, ...] = ("user", "assistant", "tool") if with_tools else ("user", "assistant")
         for role in roles:
             key = ("index", id(self.node), role)
             index = integer(key, low, None, 0, key)
@@ -457,9 +466,9 @@ class _Conversation:
         return items
 
     def _leave(self, start: State, settled: State) -> None:
-        # A variable is the same at every step only if no message after the first request changes it.
+        # A variable is the same at every step only if it is so behind every message that can be the last.
         flow = self.flow
-        ends = [*self.ends, dict(flow.state)]
+        ends = self.ends if self.whole and not self.nested else [*self.ends, dict(flow.state)]
         state: State = {}
         for slot in start:
             value = settled[slot]

@@ -172,10 +172,10 @@ def message_field(value: Value, name: str, assumptions: Assumptions) -> Value:
     flags = DATA | (SYSTEM if value.role == "system" else 0) | (value.flags & TAIL)
     if name == "Role":
         if value.role is not None:
-            return constant(value.role)
-        return unknown(key, value.flags & TAIL, True)
+            return constant(value.role, DATA)
+        return unknown(key, value.flags & TAIL, True, raw=DATA)
     if name == "ToolCalls" and value.role not in ("assistant", None):
-        return constant(())
+        return constant((), DATA)
     if name == "Thinking" and (value.role not in ("assistant", None) or not assumptions.thoughts):
         return constant("", DATA)
     if name in ("ToolName", "ToolCallID") and value.role not in ("tool", None):

@@ -1,0 +1,203 @@
+"""Reading a tree: what depends on later messages, and what only looks like it."""
+
+from __future__ import annotations
+
+import pytest
+
+from templatefix.analysis.dependence import TreeReading, read
+from templatefix.chat.go import GoChatTemplate
+
+HEAD = "{{ range $i, $m := .Messages }}<{{ .Role }}>"
+BODY = "{{ .Content }}{{ json .ToolCalls }}"
+LAST = "eq (len (slice $.Messages $i)) 1"
+
+
+def reading_of(text: str) -> TreeReading:
+    return read(GoChatTemplate(text).tree)
+
+
+def opened(text: str) -> list[str]:
+    """The suspects' opening actions (or nodes), as written, each once."""
+    reading = reading_of(text)
+    spans = [getattr(suspect.node, "open", suspect.node.span) for suspect in reading.suspects]
+    return list(dict.fromkeys(reading.tree.source.slice(span) for span in spans))
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        LAST,
+        "eq 1 (len (slice $.Messages $i))",
+        "le (len (slice $.Messages $i)) 2",
+        "lt (len (slice $.Messages $i)) 3",
+        "ge 2 (len (slice $.Messages $i))",
+        "not (gt (len (slice $.Messages $i)) 1)",
+        "not (ne (len (slice $.Messages $i)) 1)",
+        "or (eq (len (slice $.Messages $i)) 1) (eq (len (slice $.Messages $i)) 2)",
+        "and .Content (eq (slice $.Messages $i | len) 1)",
+        "lt (len $.Messages) 40",
+        'eq (len $.Messages) (len (printf "a%*s" $i ""))',
+    ],
+)
+def test_a_gate_on_the_last_message_is_found(condition: str) -> None:
+    gate = f"{{{{ if {condition} }}}}"
+    assert opened(HEAD + gate + "Note. {{ end }}" + BODY + "{{ end }}") == [gate]
+
+
+@pytest.mark.parametrize(
+    ("text", "suspect"),
+    [
+        # through a variable, through another, through `with`
+        (HEAD + f"{{{{ $last := {LAST} }}}}" + "{{ if $last }}Note. {{ end }}" + BODY + "{{ end }}", "{{ if $last }}"),
+        (
+            HEAD + "{{ $n := len (slice $.Messages $i) }}{{ $last := eq $n 1 }}"
+            "{{ if not $last }}Old. {{ end }}" + BODY + "{{ end }}",
+            "{{ if not $last }}",
+        ),
+        (HEAD + f"{{{{ with {LAST} }}}}Note. {{{{ end }}}}" + BODY + "{{ end }}", f"{{{{ with {LAST} }}}}"),
+        # an index that a loop before has found
+        (
+            '{{ $at := -1 }}{{ range $i, $m := .Messages }}{{ if eq .Role "user" }}{{ $at = $i }}{{ end }}{{ end }}'
+            + HEAD
+            + "{{ if eq $i $at }}Note. {{ end }}"
+            + BODY
+            + "{{ end }}",
+            "{{ if eq $i $at }}",
+        ),
+        # something that comes true in mid-conversation
+        (
+            '{{ $worked := false }}{{ range .Messages }}{{ if eq .Role "tool" }}{{ $worked = true }}{{ end }}{{ end }}'
+            "{{ if $worked }}You have results.{{ end }}" + HEAD + BODY + "{{ end }}",
+            "{{ if $worked }}",
+        ),
+        # a value instead of a branch
+        ("{{ len .Messages }} messages." + HEAD + BODY + "{{ end }}", "{{ len .Messages }}"),
+        (HEAD + "{{ len (slice $.Messages $i) }} to go. " + BODY + "{{ end }}", "{{ len (slice $.Messages $i) }}"),
+        # a loop ahead
+        (
+            HEAD + "{{ range slice $.Messages $i }}{{ .Role }}, {{ end }}" + BODY + "{{ end }}",
+            "{{ range slice $.Messages $i }}",
+        ),
+        # `continue` leaves the rest out
+        (
+            HEAD + "{{ if le (len (slice $.Messages $i)) 2 }}{{ continue }}{{ end }}" + BODY + "{{ end }}",
+            "{{ if le (len (slice $.Messages $i)) 2 }}",
+        ),
+        # a template of its own
+        (
+            '{{ define "note" }}{{ if eq (len .) 1 }}Note. {{ end }}{{ end }}'
+            + HEAD
+            + '{{ template "note" (slice $.Messages $i) }}'
+            + BODY
+            + "{{ end }}",
+            "{{ if eq (len .) 1 }}",
+        ),
+        # behind the text, but not at the end of the message
+        (
+            HEAD + BODY + f"{{{{ if {LAST} }}}} /hush{{{{ end }}}}</{{{{ .Role }}}}>" + "{{ end }}",
+            f"{{{{ if {LAST} }}}}",
+        ),
+        # what the loop leaves behind
+        (HEAD + BODY + "{{ end }}{{ json .Tools }}", "{{ json .Tools }}"),
+        (HEAD + "{{ end }}{{ range .Messages }}" + BODY + "{{ end }}", "{{ range .Messages }}"),
+    ],
+)
+def test_dependence_is_followed(text: str, suspect: str) -> None:
+    assert opened(text) == [suspect]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        HEAD + BODY + "{{ end }}<assistant>",
+        # a message that shows only when others follow: nothing is lost
+        HEAD + f"{{{{ if {LAST} }}}}{{{{ continue }}}}{{{{ end }}}}" + BODY + "{{ end }}",
+        # the header of the answer, inside the loop or behind it
+        HEAD + BODY + f"{{{{ if {LAST} }}}}<assistant>{{{{ end }}}}" + "{{ end }}",
+        HEAD + BODY + f"{{{{ if {LAST} }}}}</s><assistant>{{{{ else }}}}</s>{{{{ end }}}}" + "{{ end }}",
+        HEAD + BODY + f'{{{{ if and ({LAST}) (ne .Role "assistant") }}}}<assistant>{{{{ end }}}}' + "\n{{ end }}",
+        # an answer is never last
+        HEAD + f'{{{{ if and (eq .Role "assistant") ({LAST}) }}}}Unfinished: {{{{ end }}}}' + BODY + "{{ end }}",
+        # position, not what comes later
+        "{{ $first := true }}"
+        + HEAD
+        + "{{ if $first }}{{ json $.Tools }}{{ end }}{{ $first = false }}"
+        + BODY
+        + "{{ end }}",
+        HEAD + "{{ if eq $i 0 }}{{ json $.Tools }}{{ end }}" + BODY + "{{ end }}",
+        HEAD + "{{ if lt (len (slice $.Messages 0 $i)) 2 }}Early. {{ end }}" + BODY + "{{ end }}",
+        "{{ (index .Messages 0).Content }}" + HEAD + BODY + "{{ end }}",
+        HEAD + '{{ if eq (index $.Messages $i).Role "user" }}You: {{ end }}' + BODY + "{{ end }}",
+        # found once, by a loop before
+        "{{ $at := -1 }}{{ range $i, $m := .Messages }}"
+        '{{ if and (lt $at 0) (eq .Role "user") }}{{ $at = $i }}{{ end }}{{ end }}'
+        + HEAD
+        + "{{ if eq $i $at }}{{ json $.Tools }}{{ end }}"
+        + BODY
+        + "{{ end }}",
+        "{{ $seen := false }}{{ $at := 0 }}{{ range $i, $m := .Messages }}"
+        '{{ if and (not $seen) (eq .Role "user") }}{{ $at = $i }}{{ $seen = true }}{{ end }}{{ end }}'
+        + HEAD
+        + "{{ if eq $i $at }}{{ json $.Tools }}{{ end }}"
+        + BODY
+        + "{{ end }}",
+        '{{ $sys := "" }}'
+        '{{ range .Messages }}{{ if eq .Role "system" }}{{ $sys = print $sys .Content }}{{ end }}{{ end }}'
+        "{{ $sys }}" + HEAD + BODY + "{{ end }}",
+        '{{ $any := false }}{{ range .Messages }}{{ if eq .Role "user" }}{{ $any = true }}{{ end }}{{ end }}'
+        "{{ if $any }}Hello.{{ end }}" + HEAD + BODY + "{{ end }}",
+        # looking back within the same loop
+        '{{ $before := "" }}'
+        + HEAD
+        + "{{ if ne $before .Role }}New. {{ end }}{{ $before = .Role }}"
+        + BODY
+        + "{{ end }}",
+        "{{ $at := -1 }}"
+        + HEAD
+        + '{{ if eq .Role "user" }}{{ $at = $i }}{{ end }}{{ if eq $at $i }}U{{ end }}'
+        + BODY
+        + "{{ end }}",
+        # the last of the tools is not the last message
+        "{{ range $i, $t := .Tools }}{{ . }}"
+        "{{ $last := eq (len (slice $.Tools $i)) 1 }}{{ if not $last }}, {{ end }}{{ end }}"
+        + HEAD
+        + BODY
+        + "{{ end }}",
+        # a system message stands first, so a loop that prints only that does not grow
+        '{{ range .Messages }}{{ if eq .Role "system" }}{{ .Content }}{{ end }}{{ end }}'
+        '{{ range .Messages }}{{ if ne .Role "system" }}<{{ .Role }}>' + BODY + "{{ end }}{{ end }}",
+        # one message ahead, which is there as soon as this is not the last
+        HEAD + BODY + '{{ $next := len (printf "x%*s" $i "") }}{{ if ne $next (len $.Messages) }}'
+        "{{ if ne (index $.Messages $next).Role .Role }}</m>{{ end }}{{ else }}</m>{{ end }}{{ end }}",
+        # two arms that say the same
+        HEAD
+        + f"{{{{ if {LAST} }}}}{{{{ .Content }}}}</m>{{{{ else }}}}{{{{ .Content }}}}</m>{{{{ end }}}}"
+        + "{{ end }}",
+        # a count that is shown behind all messages belongs to the tail
+        HEAD + BODY + "{{ end }}{{ len .Messages }} messages<assistant>",
+    ],
+)
+def test_what_looks_back_is_not_accused(text: str) -> None:
+    assert opened(text) == []
+
+
+def test_thinking_of_earlier_turns_is_read_apart() -> None:
+    text = (
+        '{{ $at := -1 }}{{ range $i, $m := .Messages }}{{ if eq .Role "user" }}{{ $at = $i }}{{ end }}{{ end }}'
+        + HEAD
+        + "{{ if and .Thinking (gt $i $at) }}{{ .Thinking }}{{ end }}"
+        + BODY
+        + "{{ end }}"
+    )
+    tree = GoChatTemplate(text).tree
+    assert read(tree).suspects == ()
+    assert len(read(tree, thoughts=True).suspects) == 1
+
+
+def test_recursion_and_deep_nesting_end() -> None:
+    recursive = (
+        '{{ define "a" }}{{ .Content }}{{ template "a" . }}{{ end }}{{ range .Messages }}{{ template "a" . }}{{ end }}'
+    )
+    assert opened(recursive) == []
+    deep = "{{ if .Tools }}" * 3000 + "x" + "{{ end }}" * 3000
+    assert opened(deep + HEAD + BODY + "{{ end }}") == []

@@ -1,0 +1,99 @@
+"""A template called stable is stable on conversations that nobody chose."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from templatefix.analysis.analyse import analyse
+from templatefix.analysis.dependence import read
+from templatefix.analysis.sampling import random_loop, samples
+from templatefix.analysis.stability import run_loop
+from templatefix.chat.go import GoChatTemplate
+
+LOOPS = list(samples(7, 12))
+
+GATES = (
+    "eq (len (slice $.Messages $i)) 1",
+    "le (len (slice $.Messages $i)) 2",
+    "gt (len (slice $.Messages $i)) 1",
+    "lt $i 2",
+    "eq $i $first",
+    "eq $i $latest",
+    "$seen",
+    "$.Tools",
+    "not $.System",
+    'eq .Role "user"',
+    'eq .Role "tool"',
+    'ne .Role "assistant"',
+    ".ToolCalls",
+    "gt (len $.Messages) 9",
+    "gt $n 3",
+)
+PRINTS = (
+    "{{ .Content }}",
+    "{{ json .ToolCalls }}",
+    "{{ $.System }}",
+    "{{ json $.Tools }}",
+    "note",
+    "\n",
+    "<{{ .Role }}>",
+)
+PRELUDE = (
+    "{{ $first := -1 }}{{ $latest := -1 }}{{ $seen := false }}{{ $n := 0 }}"
+    '{{ range $i, $m := .Messages }}{{ if eq .Role "user" }}{{ $latest = $i }}'
+    "{{ if lt $first 0 }}{{ $first = $i }}{{ end }}{{ end }}"
+    '{{ if eq .Role "tool" }}{{ $seen = true }}{{ end }}{{ $n = $i }}{{ end }}'
+)
+
+conditions = st.recursive(
+    st.sampled_from(GATES),
+    lambda inner: st.one_of(
+        inner.map("not ({})".format),
+        st.tuples(st.sampled_from(("and", "or")), inner, inner).map(lambda t: f"{t[0]} ({t[1]}) ({t[2]})"),
+    ),
+    max_leaves=3,
+)
+bodies = st.recursive(
+    st.sampled_from(PRINTS),
+    lambda inner: st.one_of(
+        st.lists(inner, min_size=1, max_size=4).map("".join),
+        st.tuples(conditions, inner).map(lambda t: f"{{{{ if {t[0]} }}}}{t[1]}{{{{ end }}}}"),
+        st.tuples(conditions, inner, inner).map(
+            lambda t: f"{{{{ if {t[0]} }}}}{t[1]}{{{{ else }}}}{t[2]}{{{{ end }}}}"
+        ),
+    ),
+    max_leaves=8,
+)
+
+
+@given(body=bodies, seed=st.integers(0, 2**32))
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_what_reads_as_stable_never_moves(body: str, seed: int) -> None:
+    template = GoChatTemplate(PRELUDE + "{{ range $i, $m := .Messages }}" + body + "{{ end }}<assistant>")
+    if read(template.tree).suspects:
+        return
+    for loop in (*LOOPS[:4], random_loop(Random(seed))):
+        run = run_loop(template, loop, template.as_served)
+        assert run.error is None
+        assert run.lost == (), loop.name
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_stable_templates_of_the_corpus_stay_stable(corpus: dict[str, dict[str, Any]], seed: int) -> None:
+    loops = list(samples(seed, 6))
+    for key, row in corpus.items():
+        if not row.get("class"):
+            continue
+        template = GoChatTemplate(row["template"])
+        if template.legacy or analyse(template, select=("none",)).verdict != "stable":
+            continue
+        for loop in loops:
+            run = run_loop(template, loop, template.as_served)
+            assert run.error is None, (key, loop.name)
+            assert run.lost == (), (key, loop.name)
+            assert all(step.tools for step in run.steps), (key, loop.name)
