@@ -47,7 +47,8 @@ def file_diff(name: str, before: bytes, after: bytes) -> str:
 def _mended(result: PatchResult) -> str:
     codes = ", ".join(result.applied)
     gone = f"{codes} {'is' if len(result.applied) == 1 else 'are'} gone" if codes else "changed"
-    return f"{gone}, tools stand {_PLACES[result.placement]}"
+    moved = any(code.startswith("TF1") for code in result.applied)
+    return f"{gone}, tools stand {_PLACES[result.placement]}" if moved else gone
 
 
 def _unchanged(target: str, result: PatchResult, style: Style) -> Iterator[str]:

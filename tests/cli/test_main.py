@@ -122,3 +122,17 @@ def test_a_check_imports_no_network(tmp_path: Path) -> None:
     loaded = {line.rpartition("|")[2].strip() for line in shown.stderr.splitlines() if line.startswith("import time")}
     assert "templatefix.analysis.analyse" in loaded
     assert not {"rich", "requests", "ollama", "httpx", "xllamacpp", "numpy", "jinja2", "deepdiff"} & loaded
+
+
+@pytest.mark.skipif(os.name == "nt", reason="pseudo-terminals of POSIX")
+@pytest.mark.parametrize(("settings", "coloured"), [({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)])
+def test_colours_are_for_terminals(tmp_path: Path, settings: dict[str, str], coloured: bool) -> None:
+    (tmp_path / "a.tmpl").write_text("{{ range .Messages }}<{{ .Role }}>{{ .Content }}{{ end }}")
+    ours, theirs = os.openpty()
+    environment = {**os.environ, "TERM": "xterm", **settings}
+    subprocess.run([*COMMAND, "check", str(tmp_path / "a.tmpl")], stdout=theirs, env=environment, check=True)
+    os.close(theirs)
+    shown = os.read(ours, 65536)
+    os.close(ours)
+    assert b"stable" in shown
+    assert (b"\x1b[" in shown) is coloured

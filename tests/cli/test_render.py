@@ -40,7 +40,7 @@ def test_template_or_request_from_standard_input(templatefix: Any, alone: Path) 
 
 @pytest.mark.parametrize(
     ("think", "prompt"),
-    [(None, "yes"), (True, "yes"), (False, "no"), ("high", "high")],
+    [(None, "medium"), (True, "medium"), (False, "no"), ("high", "high")],
 )
 def test_thinking_is_on_where_there_are_think_tags(templatefix: Any, alone: Path, think: Any, prompt: str) -> None:
     template = (
