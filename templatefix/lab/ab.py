@@ -29,6 +29,7 @@ class Arm:
     name: str
     template: ChatTemplate
     served: Callable[[Request], Request] = _as_it_is  # the request as the server hands it to the template
+    engine: Engine | None = None  # an engine of its own, where arms are models of a server
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,11 +71,12 @@ def run_ab(
     measured: list[ArmFigures] = []
     for arm, row in zip(arms, steps, strict=True):
         requests: list[RequestFigures] = []
-        with engine.session(room) as session:
+        with (arm.engine or engine).session(room) as session:
             for step in row:
                 requests.append(_measure(session, step))
                 done += 1
                 progress(Progress(done, total, f"{arm.name}: {step.scenario}, step {step.index}"))
+            reasons += [f"{arm.name}: {fault}" for fault in session.faults()]
         measured.append(ArmFigures(arm.name, tuple(requests)))
     return AbResult(engine.name, engine.source, engine.tokenizer, tuple(measured), tuple(reasons))
 

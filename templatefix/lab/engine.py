@@ -22,6 +22,10 @@ class Session(Protocol):
         """Where each token of a prompt ends, in bytes of its UTF-8; tokens that the engine puts in front end at 0."""
         ...
 
+    def faults(self) -> Sequence[str]:
+        """What makes the figures of this session unfit for a comparison, one clause each."""
+        ...
+
 
 class Engine(Protocol):
     """A source of sessions that share nothing."""

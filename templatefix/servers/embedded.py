@@ -93,6 +93,10 @@ class EmbeddedSession:
             ends = [end * size // max(total, 1) for end in ends]
         return [0] * min(self._lead, len(pieces)) + ends
 
+    def faults(self) -> tuple[str, ...]:
+        """Nothing disturbs an engine that serves nobody else."""
+        return ()
+
     def close(self) -> None:
         """End the engine and free its memory."""
         self._server = None
