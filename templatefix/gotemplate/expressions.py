@@ -59,12 +59,15 @@ class Expressions:
         self.scopes.append((name, slot))
         return slot
 
-    def slot_of(self, name: str) -> int:
-        """Where the state keeps the variable that a name means here."""
+    def slot_of(self, name: str) -> int | None:
+        """Where the state keeps the variable that a name means here; None for one that Go will not find.
+
+        Its parser lets a variable of an arm pass in the else arm, where it is not there when that is executed.
+        """
         for known, slot in reversed(self.scopes):
             if known == name:
                 return slot
-        raise AssertionError(f"the parser let an undefined variable pass: {name}")
+        return None
 
     def pipe(self, node: PipeNode) -> Expression:
         """A pipeline; a nil interface comes out as INVALID."""
@@ -80,10 +83,12 @@ class Expressions:
             evaluate = self._command(command, _unwrapped(evaluate))
         if not node.decl:
             return evaluate
-        if node.is_assign:
-            slots = [self.slot_of(variable.ident[0]) for variable in node.decl]
-        else:
-            slots = [self._declare(variable.ident[0]) for variable in node.decl]
+        slots = []
+        for name in [variable.ident[0] for variable in node.decl]:
+            slot = self.slot_of(name) if node.is_assign else self._declare(name)
+            if slot is None:
+                return self.context.failing(last_at(node), f"undefined variable: {name}", evaluate)
+            slots.append(slot)
         return _storing(evaluate, tuple(slots), self.ranged)
 
     def _command(self, node: CommandNode, final: Expression | None) -> Expression:
@@ -118,7 +123,7 @@ class Expressions:
 
     def _number(self, node: NumberNode) -> Expression:
         text = node.text
-        if node.complex_value is not None and node.float_value is None and node.int_value is None:
+        if node.complex_value is not None:
             return _constant(node.complex_value)
         hexadecimal = text[:2].lower() == "0x" and len(text) > 2 and "p" not in text and "P" not in text
         if node.float_value is not None and not hexadecimal and not node.is_char and any(c in text for c in ".eEpP"):
@@ -130,7 +135,10 @@ class Expressions:
         return _constant(INVALID)
 
     def _variable(self, node: VariableNode) -> Expression:
+        """The variable itself, without the fields that may follow it."""
         slot = self.slot_of(node.ident[0])
+        if slot is None:
+            return self.context.failing(node, f"undefined variable: {node.ident[0]}")
 
         def read(state: State, dot: Any) -> Any:
             value = state.variables[slot]
@@ -155,7 +163,7 @@ class Expressions:
             return dot_itself, self._is_boxed(DotNode(node.span, node.pos)), node.ident, node
         if isinstance(node, VariableNode):
             variable = VariableNode(node.span, node.pos, node.ident[:1])
-            return self._variable(variable), self._is_boxed(variable), node.ident[1:], node
+            return self._variable(node), self._is_boxed(variable), node.ident[1:], node
         return self._argument(node.node, "value"), _constant(False), node.field, last_at(node.node)
 
     def _is_boxed(self, node: Node) -> Expression:

@@ -21,6 +21,7 @@ from templatefix.gotemplate.values import (
     from_bytes,
     is_true,
     kind_of,
+    pointed_to,
     to_bytes,
     type_of,
     zero_value,
@@ -280,7 +281,7 @@ def go_call(name: str | None, function: Any, *_args: Any) -> Any:
 def _escape_operands(args: Sequence[Any]) -> str:
     if len(args) == 1 and isinstance(args[0], str):
         return args[0]
-    return sprint(["<no value>" if arg is None or arg is INVALID else arg for arg in args])
+    return sprint(["<no value>" if arg is None or arg is INVALID else pointed_to(arg) for arg in args])
 
 
 BUILTINS: Final[dict[str, Function]] = {

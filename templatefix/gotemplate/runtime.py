@@ -12,7 +12,7 @@ from templatefix.gotemplate.functions import Function
 from templatefix.gotemplate.nodes import Node
 from templatefix.gotemplate.printer import error_context
 from templatefix.gotemplate.source import Source, Span
-from templatefix.gotemplate.values import INVALID, Composite, Struct, TracedStr, origin_of, type_of
+from templatefix.gotemplate.values import INVALID, Composite, TracedStr, origin_of, pointed_to, type_of
 
 RawPiece: TypeAlias = tuple[Node, Any, str]
 Expression: TypeAlias = Callable[["State", Any], Any]
@@ -117,10 +117,8 @@ class Context:
         """What an action prints of a value that is not a string."""
         if value is INVALID or value is None:
             return "<no value>"
-        if isinstance(value, Struct) and value.type.elem is not None:  # an action prints what a pointer points to
-            value = Struct(value.type.elem, value.fields, value.origin, value.scope)
         try:
-            text = self.account(state, format_value(value))
+            text = self.account(state, format_value(pointed_to(value)))
         except AddressPrinted:
             message = f"prints the address of a {type_of(value).name}, which is another one every time"
             raise self.error(state, at, message) from None

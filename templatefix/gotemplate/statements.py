@@ -24,7 +24,17 @@ from templatefix.gotemplate.nodes import (
 )
 from templatefix.gotemplate.operands import sorted_items
 from templatefix.gotemplate.runtime import MAX_TEMPLATE_DEPTH, UNSET, At, Context, Expression, State, Statement
-from templatefix.gotemplate.values import INVALID, Composite, Map, Slice, TracedStr, TypedInt, is_true, kind_of
+from templatefix.gotemplate.values import (
+    INVALID,
+    Composite,
+    Map,
+    Slice,
+    TracedStr,
+    TypedInt,
+    is_true,
+    kind_of,
+    pointed_to,
+)
 
 
 class Body:
@@ -151,7 +161,10 @@ class Statements:
     def _range(self, node: RangeNode) -> Statement:
         decl = node.pipe.decl
         evaluate = self.expressions.open_pipe(node.pipe)
-        slots = [self.expressions.slot_of(variable.ident[0]) for variable in decl]
+        if node.pipe.is_assign:
+            slots = [self.expressions.slot_of(variable.ident[0]) or 0 for variable in decl]
+        else:
+            slots = [slot for _, slot in self.expressions.scopes[len(self.expressions.scopes) - len(decl) :]]
         element_slot = slots[-1] if slots else 0
         index_slot = slots[0] if len(slots) == 2 else 0
         ranged_element = self._ranged_slot(element_slot) if slots else 0
@@ -177,10 +190,10 @@ class Statements:
                 empty = False
                 self.context.spend(state, weight)
                 if element_slot:
-                    variables[element_slot] = element
-                    variables[ranged_element] = value
                     if index_slot:
                         variables[index_slot] = index
+                    variables[element_slot] = element
+                    variables[ranged_element] = value
                 if isinstance(element, Composite) and element.scope is not None:
                     state.scope = element.scope
                 if not jumps:
@@ -221,7 +234,7 @@ class Statements:
                 raise self.context.error(state, at, message)
             return _numbers(value)
         try:
-            shown = format_value(value)
+            shown = format_value(pointed_to(value))
         except AddressPrinted:
             shown = "an address"
         raise self.context.error(state, at, f"range can't iterate over {shown}")

@@ -272,6 +272,13 @@ def is_true(value: Any) -> bool:
     return isinstance(value, (Struct, Opaque))
 
 
+def pointed_to(value: Any) -> Any:
+    """What a pointer points to; any other value itself."""
+    if isinstance(value, Struct) and value.type.kind == "ptr" and value.type.elem is not None:
+        return Struct(value.type.elem, value.fields, value.origin, value.scope)
+    return value
+
+
 def zero_value(type: GoType) -> Any:
     """The zero value of a type."""
     if type.kind == "struct":

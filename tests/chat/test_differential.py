@@ -11,7 +11,8 @@ import re
 from random import Random
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
+from gotemplate.strategies import Writer
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from support.generated import Template
 from support.oracle import Oracle
@@ -28,6 +29,7 @@ MESSAGE = ["Role", "Content", "Thinking", "Images", "ToolCalls", "ToolName", "To
 CALL = ["ID", "Function", "Index", "Name", "Arguments", "city", "n", "String"]
 TOOL = ["Type", "Items", "Description", "Parameters", "Defs", "Required", "Properties", "Enum", "AnyOf", "nope"]
 LEGACY = ["System", "Prompt", "Response", "Response", "First", "Think", "Messages"]
+LONG_LOOP = re.compile(r"1_000|1e3\b|1e1[89]|1e308|0x1p63|\d{19}")  # a number that Go would count to
 ADDRESS = re.compile(r"0x[0-9a-f]{6,}")  # of a Go value: another one every time
 SCHEMAS: list[Any] = [
     {},
@@ -107,8 +109,7 @@ def agree(mine: dict[str, Any], theirs: dict[str, Any]) -> bool:
     return mine == theirs or "address" in mine.get("error", "")
 
 
-def compare(oracle: Oracle, random: Random, fields: list[str]) -> None:
-    template = Template(random, fields, FUNCTIONS).text()
+def compare(oracle: Oracle, random: Random, template: str) -> None:
     request = draw_request(random)
     theirs = oracle.ask({"op": "chat", "template": template, "date": DATE, **request})
     mine = ours(template, request)
@@ -121,13 +122,22 @@ FUZZ = settings(max_examples=EXAMPLES, deadline=None, database=None, suppress_he
 @given(st.randoms(use_true_random=False))
 @FUZZ
 def test_renders_as_ollama(go_oracle: Oracle, random: Random) -> None:
-    compare(go_oracle, random, ROOT + MESSAGE + CALL + TOOL)
+    compare(go_oracle, random, Template(random, ROOT + MESSAGE + CALL + TOOL, FUNCTIONS).text())
+
+
+@given(st.integers(0, 2**64))  # a seed: drawn one by one, these choices would take most of the time
+@FUZZ
+def test_renders_sensible_templates_as_ollama(go_oracle: Oracle, seed: int) -> None:
+    random = Random(seed)
+    template = Writer(random).template()
+    assume(not LONG_LOOP.search(template))
+    compare(go_oracle, random, template)
 
 
 @given(st.randoms(use_true_random=False))
 @FUZZ
 def test_renders_legacy_templates_as_ollama(go_oracle: Oracle, random: Random) -> None:
-    compare(go_oracle, random, LEGACY)
+    compare(go_oracle, random, Template(random, LEGACY, FUNCTIONS).text())
 
 
 @given(st.randoms(use_true_random=False))
