@@ -77,7 +77,7 @@ class Candidates:
         self.runs = runs
         self.obstacles: list[Obstacle] = []
         nodes = [self.layout.at(span) for span in culprits(runs)]
-        self.culprits = [node for node in nodes if node is not None]
+        self.culprits = [place for node in nodes if node is not None for place in self.layout.called_at(node)]
 
     def propose(self) -> Iterator[Candidate]:
         """All changes worth a try."""
@@ -182,10 +182,13 @@ class Candidates:
                 if gate is not framed.gate:
                     split += self.conditions.at_first(gate, first)
             yield Candidate(tuple(split), (), (), "first-user", "tool text fixed at the first user turn")
-        plain = list(edits)
-        for gate in at_first.values():
-            plain += self.conditions.at_first(gate, first)
-        yield Candidate(tuple(plain), (), (), "first-user", "tool text fixed at the first user turn")
+        everywhere = {**at_first, **{id(gate): gate for gate in gates}}
+        for chosen in (at_first, everywhere):
+            for when in (first, f"not ({first})"):
+                plain = list(edits)
+                for gate in chosen.values():
+                    plain += self.conditions.at_first(gate, when)
+                yield Candidate(tuple(plain), (), (), "first-user", "tool text fixed at the first user turn")
 
     def _first(self, loop: RangeNode) -> tuple[str, list[Edit]]:
         index = self.conditions.index_of(loop)
@@ -199,8 +202,9 @@ class Candidates:
         if loop is None:
             return
         first, edits = self._first(loop)
-        edits += self.conditions.at_first(gate, first)
-        yield Candidate(tuple(edits), (), (), None, "system text fixed at the first user turn")
+        for when in (first, f"not ({first})"):
+            fixed = (*edits, *self.conditions.at_first(gate, when))
+            yield Candidate(fixed, (), (), None, "system text fixed at the first user turn")
 
     # Words
 

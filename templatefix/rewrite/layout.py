@@ -167,6 +167,21 @@ class Layout:
         """Whether a node belongs to a named template."""
         return any(isinstance(owner, (DefineNode, BlockNode)) for owner, _ in self.ancestors(node))
 
+    def called_at(self, node: Node) -> list[Node]:
+        """Where a node is printed: itself, or the calls of the named template that it stands in."""
+        found: list[Node] = []
+        seen: set[str] = set()
+        waiting = [node]
+        while waiting:
+            place = waiting.pop(0)
+            name = next((owner.name for owner, _ in self.ancestors(place) if isinstance(owner, DefineNode)), None)
+            if name is None or self.loop_of(place) is not None:
+                found.append(place)
+            elif name not in seen:
+                seen.add(name)
+                waiting += [call for call in self.nodes if isinstance(call, TemplateNode) and call.name == name]
+        return found
+
     # What expressions name
 
     def _resolves(self, node: Node | None, name: str) -> bool:

@@ -79,9 +79,8 @@ def broken(good: Good, old: str, new: str, count: int = 1) -> Proof:
         ),
         pytest.param("{{- . }}", "{{- json .Function }}", "tools_once", "definitions differ", id="another form"),
         pytest.param(
-            '{{ .Content }}<|eot|>{{ if $last }}<|head|>assistant<|/head|>\n\n{{ end }}\n{{- else if eq .Role "assistant"',
-            "{{ .Content }}<|eot|>{{ if and $last (not $.Tools) }}<|head|>assistant<|/head|>\n\n{{ end }}"
-            '\n{{- else if eq .Role "assistant"',
+            "{{ if $last }}<|head|>assistant<|/head|>",
+            "{{ if and $last (not $.Tools) }}<|head|>assistant<|/head|>",
             "conserved",
             "'assistant'",
             id="no generation prompt with tools",
