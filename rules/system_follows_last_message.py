@@ -13,7 +13,8 @@ class SystemFollowsLastMessage(Rule):
     """TF201 system-follows-last-message
 
     What it does
-        Finds a system text that is printed at the last message only, or otherwise depends on what comes last.
+        Finds a system text that is printed at the last message only, or that otherwise depends on what comes later:
+        the system message itself, and the words of the template that stand in front of the conversation.
 
     Why it is bad
         At the next turn it has left its place: the cache is lost from there on. Behind a tool result it is often gone
@@ -54,11 +55,17 @@ class SystemFollowsLastMessage(Rule):
         "{{ if eq (len (slice $.Messages $i)) 1 }}{{ $.System }} {{ end }}{{ .Content }}{{ end }}{{ end }}",
         '{{ json .Tools }}{{ range .Messages }}{{ if ne .Role "system" }}<{{ .Role }}>{{ .Content }}{{ end }}{{ end }}'
         "{{ .System }}",
+        "{{ if gt (len .Messages) 4 }}This is a long talk.{{ end }}{{ json .Tools }}"
+        "{{ range .Messages }}<{{ .Role }}>{{ .Content }}{{ end }}",
     )
 
     def check(self, evidence: Evidence) -> Iterator[Finding]:
-        """Find a system text that a later step no longer has at its place."""
+        """Find a system text, or words in front of the conversation, that a later step has otherwise."""
         for change in evidence.core_changes:
+            message = ""
             if change.system:
                 message = "The system text follows the last message: it leaves its place at the next turn."
+            elif change.role in (None, "system") and not change.tools and not change.asks_for_tools(evidence.reading):
+                message = "The words in front of the conversation depend on later messages."
+            if message:
                 yield self.finding(evidence, message, evidence.place(change), change.run, change.step, error=True)

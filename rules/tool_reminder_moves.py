@@ -64,9 +64,8 @@ class ToolReminderMoves(Rule):
         for change in evidence.core_changes:
             if change.tools or change.system or change.holds_content or not change.asks_for_tools(evidence.reading):
                 continue
-            if any(is_words(piece) for piece in change.pieces):
-                message = "A reminder about the tools stands at the last message and is gone from it at the next turn."
-                yield self.finding(evidence, message, evidence.place(change), change.run, change.step, error=True)
+            message = "Text that goes with the tools stands at the last message and is gone from it at the next turn."
+            yield self.finding(evidence, message, evidence.place(change), change.run, change.step, error=True)
         yield from self._trailing(evidence)
 
     def _trailing(self, evidence: Evidence) -> Iterator[Finding]:

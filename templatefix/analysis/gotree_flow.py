@@ -241,9 +241,9 @@ class Flow:
             states.append(dict(self.state))
         self.via = outside
         self.merge_states(states[0], states[1], node, value)
-        if not printed[0] and not printed[1]:
-            return []
-        if value.moves and _keys(printed[0]) != _keys(printed[1]):
+        if _keys(printed[0]) == _keys(printed[1]):
+            return list(printed[0])
+        if value.moves:
             self.suspect(node, "gate", holds(printed[0]) | holds(printed[1]))
         key = ("if", value.key, _keys(printed[0]), _keys(printed[1]))
         return [Item("if", node, outside, key, value.flags, value.raw, tuple(printed))]
@@ -418,12 +418,14 @@ class _Conversation:
         yield Turn("user", constant(place), constant(place), True)
 
     def _later(self) -> Iterator[Turn]:
-        low = (1 if self.flow.assumptions.system is False else 2) if self.whole else 0
+        first = 0 if self.flow.assumptions.system is False else 1  # the first user's place
         with_tools = self.flow.assumptions.tools is not False
         roles: tuple[Role, ...] = ("user", "assistant", "tool") if with_tools else ("user", "assistant")
         for role in roles:
             key = ("index", id(self.node), role)
-            index = integer(key, low, None, 0, key)
+            # An answer comes next, then what the next request ends with.
+            low = first + (1 if role == "assistant" else 2)
+            index = integer(key, low if self.whole else 0, None, 0, key)
             position = index if self.whole else integer(("position", id(self.node), role), 0, None, 0)
             yield Turn(role, index, position, role != "assistant")
 
@@ -432,7 +434,8 @@ class _Conversation:
         # message may come next: the state is joined with it.
         flow = self.flow
         entry = dict(flow.state)
-        later = self._body(turn, 2, None)
+        # A user's message is followed by an answer, and no request ends with one.
+        later = self._body(turn, 3 if turn.role == "user" else 2, None)
         follows = dict(flow.state)
         self._print(turn, later)
         if turn.may_be_last:
@@ -484,7 +487,7 @@ class _Conversation:
         while same < min(len(last), len(later)) and last[same].key == later[same].key:
             same += 1
         mine, theirs = last[same:], later[same:]
-        ids = {id(item.node) for item in flatten(theirs)}
+        ids = {id(item.node) for item in flatten(later)}
         end = len(mine)
         while end and _is_tail(mine[end - 1], ids):
             end -= 1

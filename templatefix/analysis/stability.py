@@ -126,14 +126,10 @@ def _tail_start(step: Step, only_last: Callable[[Piece], bool]) -> int:
     start = len(pieces)
     for index in range(len(pieces) - 1, -1, -1):
         piece = pieces[index]
-        if piece.message is None:
+        if piece.message is None or (piece.message == last and piece.origin is None and only_last(piece)):
             start = index
-        elif not piece.text.strip() and piece.origin is None:
-            continue  # white space goes with what it stands behind
-        elif piece.message == last and piece.origin is None and only_last(piece):
-            start = index
-        else:
-            break
+        elif piece.origin is not None or piece.text.strip():
+            break  # white space goes with what it stands behind
     return start
 
 
