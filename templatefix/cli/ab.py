@@ -50,11 +50,11 @@ def measured(arms: list[Arm], donor: Donor | None = None) -> AbResult:
     """Both arms on the embedded engine; raises CliError where it cannot run."""
     from templatefix.lab.ab import run_ab
     from templatefix.lab.embedded import embedded_engine
-    from templatefix.lab.scenario import seed_loop
+    from templatefix.lab.scenario_file import seed_loop
     from templatefix.servers.embedded import EngineError
     from templatefix.servers.tokenizer import TokenizerError
 
-    loops = [seed_loop()]
+    loops = [seed_loop().loop()]
     show = progress_line()
     try:
         engine = embedded_engine(arms, loops, donor)

@@ -6,7 +6,8 @@ is measured, so a run is exact and can be repeated.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from templatefix.analysis.loops import Loop
@@ -14,8 +15,14 @@ from templatefix.analysis.tools import tool_passes
 from templatefix.chat.rendering import ChatTemplate, RenderError, Rendering
 from templatefix.chat.request import Request
 from templatefix.lab.engine import Engine, Session
-from templatefix.lab.figures import AbResult, ArmFigures, RequestFigures, overlapping
-from templatefix.lab.replies import new_ranges, reply_index, reply_text
+from templatefix.lab.figures import AbResult, ArmFigures, RequestFigures
+from templatefix.lab.parts import parts_of
+from templatefix.lab.replies import new_ranges, overlapping, reply_index, reply_text
+from templatefix.servers.errors import NotMeasurable
+
+_WARM_UP = (
+    "These words stand for nothing but themselves; they are read once so that all that follows is read alike. " * 4
+)
 
 
 def _as_it_is(request: Request) -> Request:
@@ -47,10 +54,10 @@ class _Step:
 
     scenario: str
     index: int
-    prompt: str
+    request: Request
+    prompt: Rendering
     before: str  # what the cache holds when it comes: the prompt before and its reply; empty for the first
     new: tuple[tuple[int, int], ...]  # byte ranges
-    tools: bool
 
 
 def run_ab(
@@ -58,27 +65,99 @@ def run_ab(
     arms: Sequence[Arm],
     loops: Sequence[Loop],
     progress: Callable[[Progress], None] = lambda _: None,
+    repeats: int = 1,
 ) -> AbResult:
     """Measure every arm on every loop, each arm on a cold engine and each loop from an empty cache.
 
-    A loop that an arm cannot render makes the run invalid. Raises what the engine raises.
+    Every other repeat begins with the last arm. What cannot be rendered or measured makes the run invalid; an
+    interrupt (Ctrl-C) ends it with what was measured until then. Raises what the engine raises else.
     """
     reasons: list[str] = []
     steps = [[step for loop in loops for step in _steps(arm, loop, reasons)] for arm in arms]
-    total = sum(map(len, steps))
-    room = max((len(_data(text)) for row in steps for step in row for text in (step.prompt, step.before)), default=0)
-    done = 0
-    measured: list[ArmFigures] = []
-    for arm, row in zip(arms, steps, strict=True):
-        requests: list[RequestFigures] = []
-        with (arm.engine or engine).session(room) as session:
-            for step in row:
-                requests.append(_measure(session, step))
-                done += 1
-                progress(Progress(done, total, f"{arm.name}: {step.scenario}, step {step.index}"))
-            reasons += [f"{arm.name}: {fault}" for fault in session.faults()]
-        measured.append(ArmFigures(arm.name, tuple(requests)))
-    return AbResult(engine.name, engine.source, engine.tokenizer, tuple(measured), tuple(reasons))
+    recorder = Recorder(engine, arms, repeats * sum(map(len, steps)), progress, reasons)
+    room = max(
+        (len(_data(text)) for row in steps for step in row for text in (step.prompt.text, step.before)), default=0
+    )
+    with recorder.interruptible():
+        for repeat, index in turns(len(arms), repeats):
+            with (arms[index].engine or engine).session(room) as session, recorder.measurable(index):
+                recorder.warm_up(session)
+                for step in steps[index]:
+                    recorder.add(index, _measure(session, step, repeat))
+    return recorder.result(repeats)
+
+
+def turns(arms: int, repeats: int) -> list[tuple[int, int]]:
+    """Repeat and arm in the order in which they are measured: forwards, backwards, forwards, …"""
+    orders = [range(arms), range(arms - 1, -1, -1)]
+    return [(repeat, arm) for repeat in range(repeats) for arm in orders[repeat % 2]]
+
+
+class Recorder:
+    """Takes in figures while a run goes on, so that there is a result at any time."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        arms: Sequence[Arm],
+        total: int,
+        progress: Callable[[Progress], None],
+        reasons: list[str] | None = None,
+    ) -> None:
+        self._engine = engine
+        self._arms = arms
+        self._total = total
+        self._progress = progress
+        self._reasons = reasons if reasons is not None else []
+        self._rows: list[list[RequestFigures]] = [[] for _ in arms]
+        self._interrupted = False
+
+    def add(self, arm: int, row: RequestFigures) -> None:
+        """One more request."""
+        self._rows[arm].append(row)
+        done = sum(map(len, self._rows))
+        label = f"{self._arms[arm].name}: {row.scenario}, step {row.step}"
+        self._progress(Progress(done, max(done, self._total), label))
+
+    def warm_up(self, session: Session) -> None:
+        """Let the engine do what it does only once, and see that it keeps anything at all."""
+        session.evaluate(_WARM_UP, cold=True)
+        if not session.evaluate(_WARM_UP * 2).cached_tokens:
+            raise NotMeasurable("The engine keeps nothing from one request to the next: its cache is off.")
+
+    @contextmanager
+    def measurable(self, arm: int) -> Iterator[None]:
+        """Go on with the next arm where this one cannot be measured, and say why."""
+        try:
+            yield
+        except NotMeasurable as error:
+            reason = f"{self._arms[arm].name}: {error}"
+            if reason not in self._reasons:
+                self._reasons.append(reason)
+
+    @contextmanager
+    def interruptible(self) -> Iterator[None]:
+        """End at an interrupt."""
+        try:
+            yield
+        except KeyboardInterrupt:
+            self._interrupted = True
+            done = sum(map(len, self._rows))
+            self._reasons.append(f"interrupted after {done} of {max(done, self._total)} requests")
+
+    def result(self, repeats: int, *, live: bool = False) -> AbResult:
+        """What was measured so far."""
+        return AbResult(
+            engine=self._engine.name,
+            source=self._engine.source,
+            tokenizer=self._engine.tokenizer,
+            arms=tuple([ArmFigures(arm.name, tuple(rows)) for arm, rows in zip(self._arms, self._rows, strict=True)]),
+            invalid_reasons=tuple(self._reasons),
+            repeats=repeats,
+            attention=self._engine.attention,
+            live=live,
+            interrupted=self._interrupted,
+        )
 
 
 def _steps(arm: Arm, loop: Loop, reasons: list[str]) -> list[_Step]:
@@ -95,8 +174,7 @@ def _steps(arm: Arm, loop: Loop, reasons: list[str]) -> list[_Step]:
         before, new = "", [(0, len(prompt.data))]
         if index > 0:
             before, new = _transition(loop.requests[index - 1], prompts[index - 1], request, prompt)
-        tools = bool(tool_passes(prompt, request))
-        steps.append(_Step(loop.name, index, prompt.text, before, tuple(new), tools))
+        steps.append(_Step(loop.name, index, request, prompt, before, tuple(new)))
     return steps
 
 
@@ -110,20 +188,22 @@ def _transition(
     return before.text + reply_text(before, after, reply), new_ranges(after, reply + 1)
 
 
-def _measure(session: Session, step: _Step) -> RequestFigures:
+def _measure(session: Session, step: _Step, repeat: int) -> RequestFigures:
     if step.before:
         session.evaluate(step.before, n_predict=0)
-    timings = session.evaluate(step.prompt, cold=not step.before)
-    new = overlapping(session.token_ends(step.prompt), step.new) if step.before else timings.prompt_tokens
+    timings = session.evaluate(step.prompt.text, cold=not step.before)
+    ends = session.token_ends(step.prompt.text)
     return RequestFigures(
         scenario=step.scenario,
         step=step.index,
         prompt_tokens=timings.prompt_tokens,
         cached_tokens=timings.cached_tokens,
         fresh_tokens=timings.fresh_tokens,
-        new_tokens=new,
+        new_tokens=overlapping(ends, step.new) if step.before else timings.prompt_tokens,
         prompt_ms=timings.prompt_ms,
-        tools_in_prompt=step.tools,
+        tools_in_prompt=bool(tool_passes(step.prompt, step.request)),
+        repeat=repeat,
+        parts=parts_of(step.prompt, step.request, ends),
     )
 
 

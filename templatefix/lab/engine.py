@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Literal, Protocol
 
+from templatefix.servers.standin import Attention
 from templatefix.servers.timings import Timings
 
 Source = Literal["engine", "field", "log", "estimate"]
@@ -15,15 +16,14 @@ class Session(Protocol):
     """One slot of a running engine, whose cache holds the prompt before and nothing else."""
 
     def evaluate(self, prompt: str, *, n_predict: int = 1, cold: bool = False) -> Timings:
-        """Read a prompt into the cache, `cold` without use of what is there."""
+        """Read a prompt into the cache, `cold` without use of what is there.
+
+        Raises NotMeasurable where the figures would be worth nothing; that ends the run as an invalid one.
+        """
         ...
 
     def token_ends(self, prompt: str) -> Sequence[int]:
         """Where each token of a prompt ends, in bytes of its UTF-8; tokens that the engine puts in front end at 0."""
-        ...
-
-    def faults(self) -> Sequence[str]:
-        """What makes the figures of this session unfit for a comparison, one clause each."""
         ...
 
 
@@ -43,6 +43,11 @@ class Engine(Protocol):
     @property
     def tokenizer(self) -> str:
         """Where the vocabulary comes from, for people."""
+        ...
+
+    @property
+    def attention(self) -> Attention | None:
+        """Which kind of memory the model has; None where nobody knows."""
         ...
 
     def session(self, prompt_bytes: int) -> AbstractContextManager[Session]:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from fractions import Fraction
-from typing import Any, Literal
+from typing import Any
 
 from templatefix.lab.engine import Source
+from templatefix.lab.parts import Part
+from templatefix.lab.quality import LEVEL, Quality, Verdict, quality_of
+from templatefix.servers.standin import Attention
 
-Verdict = Literal["better", "same", "worse"]
 POINT = Fraction(1, 100)
 
 
@@ -25,7 +27,12 @@ class RequestFigures:
     new_tokens: int  # of a loop's first request: all
     prompt_ms: float
     tools_in_prompt: bool
-    tool_called: bool | None = None  # None: nothing was generated
+    tool_called: bool | None = None  # None: nothing was generated, or no call was due
+    repeat: int = 0
+    parts: tuple[Part, ...] = ()  # empty where the prompt is not known
+    arguments_valid: bool | None = None  # of all calls; None: no call was due, or none came
+    answered: bool | None = None  # whether the answer says what it should; None: this was no answer, or any will do
+    rewritten_tokens: int | None = None  # read again because the prompt words the reply before it otherwise; live only
 
     @property
     def hit_rate(self) -> float:
@@ -66,6 +73,16 @@ class ArmFigures:
         return sum(request.new_tokens for request in self.requests)
 
     @property
+    def prompt_ms(self) -> float:
+        """Milliseconds spent on reading warm prompts."""
+        return sum(request.prompt_ms for request in self.warm)
+
+    def seconds_a_request(self, tokens_a_second: float) -> float:
+        """What a model that reads so fast spends on a warm prompt, on average."""
+        warm = self.warm
+        return sum(request.fresh_tokens for request in warm) / len(warm) / tokens_a_second if warm else 0.0
+
+    @property
     def fresh_over_new(self) -> float | None:
         """Tokens read for each one that had to be, over warm requests: 1.00 at best; None where none had to be."""
         new = sum(request.new_tokens for request in self.warm)
@@ -82,6 +99,9 @@ class AbResult:
     arms: tuple[ArmFigures, ...]
     invalid_reasons: tuple[str, ...] = ()
     repeats: int = 1
+    attention: Attention | None = None
+    live: bool = False
+    interrupted: bool = False
 
     @property
     def valid(self) -> bool:
@@ -93,7 +113,23 @@ class AbResult:
         """The second arm against the first; None for an invalid run and for a single arm."""
         if not self.valid or len(self.arms) != 2:
             return None
-        return compared(*self.arms)
+        cache = compared(*self.arms)
+        quality = self.quality
+        if quality is None or cache == "worse":
+            return cache
+        return quality.verdict if quality.verdict != "same" else cache
+
+    @property
+    def quality(self) -> Quality | None:
+        """How well the arms of a live run did what the script asks for; None for a scripted one."""
+        return quality_of(*self.arms) if self.live and len(self.arms) == 2 else None
+
+    @property
+    def saved_ms(self) -> float | None:
+        """Milliseconds of reading warm prompts that the second arm saves, a repeat; None for a single arm."""
+        if len(self.arms) != 2 or not self.repeats:
+            return None
+        return (self.arms[0].prompt_ms - self.arms[1].prompt_ms) / self.repeats
 
 
 def compared(first: ArmFigures, second: ArmFigures) -> Verdict:
@@ -102,19 +138,6 @@ def compared(first: ArmFigures, second: ArmFigures) -> Verdict:
     if abs(gain) < POINT:
         return "same"
     return "better" if gain > 0 else "worse"
-
-
-def overlapping(ends: Sequence[int], ranges: Iterable[tuple[int, int]]) -> int:
-    """How many tokens lie in the ranges, in whole or in part; `ends` as an engine gives them, all in bytes."""
-    ranges = sorted(ranges)
-    count = at = start = 0
-    for end in ends:
-        while at < len(ranges) and ranges[at][1] <= start:
-            at += 1
-        if at < len(ranges) and ranges[at][0] < end and start < end:
-            count += 1
-        start = end
-    return count
 
 
 def to_json(result: AbResult) -> dict[str, Any]:
@@ -128,21 +151,51 @@ def to_json(result: AbResult) -> dict[str, Any]:
         "invalid_reasons": list(result.invalid_reasons),
         "verdict": result.verdict,
         "repeats": result.repeats,
-        "interval": None,
+        "interval": _interval_json(result.quality),
+        "attention": result.attention,
+        "live": result.live,
+        "interrupted": result.interrupted,
+        "quality": _quality_json(result.quality),
+        "prompt_ms_saved": result.saved_ms,
         "arms": [_arm_json(arm) for arm in result.arms],
+    }
+
+
+def _interval_json(quality: Quality | None) -> dict[str, float] | None:
+    """Of the difference in calls made, else in answers given."""
+    shares = [quality.called, quality.answered] if quality else []
+    found = next((share.interval for share in shares if share.interval is not None), None)
+    return {"level": LEVEL, "low": found[0], "high": found[1]} if found else None
+
+
+def _quality_json(quality: Quality | None) -> dict[str, Any] | None:
+    if quality is None:
+        return None
+    return {
+        name: {
+            "first": {"done": share.first.done, "of": share.first.of},
+            "second": {"done": share.second.done, "of": share.second.of},
+            "interval": None if share.interval is None else list(share.interval),
+        }
+        for name, share in (("called", quality.called), ("valid", quality.valid), ("answered", quality.answered))
     }
 
 
 def _arm_json(arm: ArmFigures) -> dict[str, Any]:
     return {
         "name": arm.name,
-        "requests": [asdict(request) for request in arm.requests],
+        "requests": [_request_json(request) for request in arm.requests],
         "hit_rate": arm.hit_rate,
         "warm_hit_rate": arm.warm_hit_rate,
         "fresh_tokens": arm.fresh_tokens,
         "new_tokens": arm.new_tokens,
         "fresh_over_new": arm.fresh_over_new,
     }
+
+
+def _request_json(request: RequestFigures) -> dict[str, Any]:
+    parts = [{"role": part.kind, "tokens": part.tokens} for part in request.parts]
+    return {**asdict(request), "parts": parts}
 
 
 def _rate(requests: Sequence[RequestFigures]) -> Fraction:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from templatefix.chat.rendering import Piece, Rendering
 from templatefix.chat.request import Request
@@ -63,6 +63,19 @@ def new_ranges(rendering: Rendering, first_new: int) -> list[tuple[int, int]]:
         else:
             ranges.append((start, end))
     return ranges
+
+
+def overlapping(ends: Sequence[int], ranges: Iterable[tuple[int, int]]) -> int:
+    """How many tokens lie in the ranges, in whole or in part; `ends` as an engine gives them, all in bytes."""
+    ranges = sorted(ranges)
+    count = at = start = 0
+    for end in ends:
+        while at < len(ranges) and ranges[at][1] <= start:
+            at += 1
+        if at < len(ranges) and ranges[at][0] < end and start < end:
+            count += 1
+        start = end
+    return count
 
 
 def _placed(rendering: Rendering) -> Iterator[tuple[Piece, int, int]]:

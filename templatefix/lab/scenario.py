@@ -1,76 +1,87 @@
-"""The tool loops that arms are measured on."""
+"""Conversations that arms are measured on: what is said and called, and how long tools and system text are."""
 
 from __future__ import annotations
 
-import random
+import dataclasses
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from templatefix.analysis.loops import Loop, assistant, call, requests_of, result, system, user
+from templatefix.analysis.loops import Loop, Message, requests_of, system
+from templatefix.lab.prose import Prose
 
-SEED_LOOP = "seed-loop"
-TOOLS = 19
-TOOL_WORDS = 170  # in one tool's description and its parameters'
-SYSTEM_WORDS = 3600
-
-_WORD_LIST = (
-    "agent always answer archive ask before board branch build carefully change channel check clear column command "
-    "commit compare copy current daily describe detail directory draft each earlier entry every exact example explain "
-    "fetch field file find first folder format given group header history host identifier if index into job keep label "
-    "last later limit line list local log look mark memory message meter move name never new next no note number of "
-    "offset only open or order output page parse part path plan point print project queue quote range read reason "
-    "record remote rename reply report request result return review row run same save schedule search section send "
-    "session short sort source state step stop store summary table task test text the then thread time title to tool "
-    "topic total trace tree turn unless update user value verify version wait when which while window with word "
-    "workspace write yesterday zone"
-)
-_WORDS = _WORD_LIST.split(" ")
-_SOURCE_SEED = 11
+# Measured with Llama 3's tokenizer on definitions as JSON.
+_TOOL_TOKENS = 62  # of a filler tool without its words
+_WORD_TOKENS = 1.07
+_LEAST_TOOL = 16  # words
+_USUAL_TOOL = 190  # words
+_TOOL_SHARE = 0.58  # of the room, the rest is system text
 
 
-def seed_loop(tools: int = TOOLS, tool_words: int = TOOL_WORDS, system_words: int = SYSTEM_WORDS) -> Loop:
-    """Two user turns with one call each: four requests, about 8,500 tokens long with the sizes as they are.
+@dataclass(frozen=True, slots=True)
+class Filler:
+    """Text that only takes room, as long prompts of agents do."""
 
-    The second main request (step 2) is the one that users watch: all of the first turn should be in the cache.
-    """
-    source = random.Random(_SOURCE_SEED)
-    definitions = [_tool(index, tool_words, source) for index in range(tools)]
-    name = str(definitions[0]["function"]["name"]) if definitions else "run_command"
-    messages = [
-        system("You are an agent that works with care. " + _prose(system_words, source)),
-        user("What is 2+2? Let the shell work it out."),
-        assistant("", call(name, command="echo $((2+2))")),
-        result(name, "4"),
-        assistant("The answer is 4."),
-        user("And what is 4+7?"),
-        assistant("", call(name, command="echo $((4+7))")),
-        result(name, "11"),
-        assistant("The answer is 11."),
-    ]
-    return Loop(SEED_LOOP, requests_of(messages, definitions), True)
+    tools: int = 0
+    tool_words: int = 0  # in one tool's description and its parameters'
+    system_words: int = 0
 
 
-def _tool(index: int, words: int, source: random.Random) -> Mapping[str, Any]:
-    first, second = words // 5, words // 10
-    return {
-        "type": "function",
-        "function": {
-            "name": "run_command" if index == 0 else f"{source.choice(_WORDS)}_{source.choice(_WORDS)}_{index}",
-            "description": _prose(words - first - second, source),
-            "parameters": {
-                "type": "object",
-                "required": ["command"],
-                "properties": {
-                    "command": {"type": "string", "description": _prose(first, source)},
-                    "limit": {"type": "integer", "description": _prose(second, source)},
-                },
-            },
-        },
-    }
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A message of the script."""
+
+    message: Message
+    expect: str = ""  # of an assistant's turn: what a live answer must say
 
 
-def _prose(words: int, source: random.Random) -> str:
-    """So many words in sentences of a dozen."""
-    chosen = [source.choice(_WORDS) for _ in range(words)]
-    sentences = [" ".join(chosen[at : at + 12]).capitalize() + "." for at in range(0, words, 12)]
-    return " ".join(sentences)
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """A scripted conversation with tools."""
+
+    name: str
+    about: str
+    turns: tuple[Turn, ...]
+    tools: tuple[Mapping[str, Any], ...] = ()
+    system: str | None = None
+    think: bool | None = None
+    filler: Filler = Filler()
+
+    @property
+    def definitions(self) -> tuple[Mapping[str, Any], ...]:
+        """The tools that are sent: the scenario's own, then filler."""
+        return self._texts()[1]
+
+    def loop(self) -> Loop:
+        """The conversation as the successive requests of a client."""
+        head, tools = self._texts()
+        messages = [turn.message for turn in self.turns]
+        return Loop(self.name, requests_of([*head, *messages], tools, self.think), True)
+
+    def head(self) -> tuple[Message, ...]:
+        """The system message, where there is one."""
+        return self._texts()[0]
+
+    def _texts(self) -> tuple[tuple[Message, ...], tuple[Mapping[str, Any], ...]]:
+        prose = Prose()
+        tools = (*self.tools, *[prose.tool(index, self.filler.tool_words) for index in range(self.filler.tools)])
+        if self.system is None:
+            return (), tools
+        return (system(f"{self.system} {prose.text(self.filler.system_words)}".strip()),), tools
+
+    def sized(self, tokens: int) -> Scenario:
+        """The same with filler such that the first prompt has about so many tokens.
+
+        Counted by Llama 3's tokenizer on definitions as JSON; other tokenizers and templates differ by a fifth.
+        """
+        own = sum(len(str(tool)) for tool in self.tools) / 4 + len(self.system or "") / 5 + 40
+        room = max(0.0, tokens - own)
+        if self.system is None and not self.tools:
+            return self
+        for_tools = room * (_TOOL_SHARE if self.system is not None else 1.0) if self.tools else 0.0
+        each = _TOOL_TOKENS + _USUAL_TOOL * _WORD_TOKENS
+        count = round(for_tools / each) or int(for_tools >= _TOOL_TOKENS + _LEAST_TOOL * _WORD_TOKENS)
+        words = max(_LEAST_TOOL, round((for_tools / count - _TOOL_TOKENS) / _WORD_TOKENS)) if count else 0
+        spent = count * (_TOOL_TOKENS + words * _WORD_TOKENS)
+        prose = max(0, round((room - spent) / _WORD_TOKENS)) if self.system is not None else 0
+        return dataclasses.replace(self, filler=Filler(count, words, prose))

@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from itertools import accumulate
 from typing import Any, Literal
 
+from templatefix.servers.errors import NotMeasurable
 from templatefix.servers.standin import CONTEXT, Standin
 from templatefix.servers.timings import Timings
 
@@ -40,6 +41,7 @@ class EmbeddedEngine:
         """Nothing is loaded before a session begins."""
         self._standin = standin
         self.tokenizer = standin.tokenizer
+        self.attention = standin.attention
 
     @contextmanager
     def session(self, prompt_bytes: int) -> Iterator[EmbeddedSession]:
@@ -66,7 +68,10 @@ class EmbeddedSession:
         self._lead = len(self._tokenize("a", True)) - len(self._tokenize("a", False))
 
     def evaluate(self, prompt: str, *, n_predict: int = 1, cold: bool = False) -> Timings:
-        """Read a prompt into the cache, `cold` without use of what is there; raises EngineError if it is refused."""
+        """Read a prompt into the cache, `cold` without use of what is there.
+
+        Raises NotMeasurable if the prompt does not fit, EngineError if it is refused for another reason.
+        """
         answer = self._server.handle_completions(
             {
                 "prompt": _sendable(prompt),
@@ -78,7 +83,7 @@ class EmbeddedSession:
         )
         timings = answer.get("timings")
         if not isinstance(timings, Mapping):
-            raise EngineError(f"The embedded engine refused a prompt: {_reason(answer)}.")
+            raise _refused(answer)
         return Timings(timings["cache_n"], timings["prompt_n"], timings["prompt_ms"])
 
     def token_ends(self, prompt: str) -> list[int]:
@@ -92,10 +97,6 @@ class EmbeddedSession:
         elif total != size:  # a normalising vocabulary: its pieces are not the text, places are near enough
             ends = [end * size // max(total, 1) for end in ends]
         return [0] * min(self._lead, len(pieces)) + ends
-
-    def faults(self) -> tuple[str, ...]:
-        """Nothing disturbs an engine that serves nobody else."""
-        return ()
 
     def close(self) -> None:
         """End the engine and free its memory."""
@@ -129,6 +130,13 @@ def _sendable(text: str) -> str:
     except UnicodeEncodeError:
         return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
     return text
+
+
+def _refused(answer: Mapping[str, Any]) -> Exception:
+    sentence = f"The embedded engine refused a prompt: {_reason(answer)}."
+    error = answer.get("error")
+    too_long = isinstance(error, Mapping) and error.get("type") == "exceed_context_size_error"
+    return NotMeasurable(sentence) if too_long else EngineError(sentence)
 
 
 def _reason(answer: Mapping[str, Any]) -> str:

@@ -37,3 +37,9 @@ class BadAnswer(ServerError):
 
 class StreamCut(ServerError):
     """The connection broke off, or a stream ended, before the work was reported as done."""
+
+
+class NotMeasurable(ServerError):
+    """The engine works, but what it measured or would measure is worth nothing: a prompt that does not fit, a cut
+    history, a restart in mid-run, another client on the slot. The string is one sentence that says why.
+    """

@@ -17,7 +17,7 @@ from pathlib import Path
 from templatefix.chat.go import GoChatTemplate
 from templatefix.lab.ab import Arm, run_ab
 from templatefix.lab.embedded import embedded_engine
-from templatefix.lab.scenario import seed_loop
+from templatefix.lab.scenario_file import seed_loop
 from templatefix.report.ab_text import ab_text
 from templatefix.servers.standin import make_standin
 from templatefix.servers.tokenizer import Donor, from_package, from_show
@@ -51,7 +51,7 @@ def main() -> None:
     options.add_argument("--runs", type=int, default=3)
     runs = options.parse_args().runs
     arms = [Arm("moving", GoChatTemplate(MOVING)), Arm("fixed", GoChatTemplate(FIXED))]
-    loops = [seed_loop()]
+    loops = [seed_loop().loop()]
     for run in range(runs):
         with tempfile.TemporaryDirectory() as folder:
             started = time.perf_counter()

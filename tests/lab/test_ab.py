@@ -15,7 +15,7 @@ from templatefix.chat.request import Request
 from templatefix.lab.ab import Arm, Progress, run_ab
 from templatefix.lab.embedded import embedded_engine
 from templatefix.lab.figures import AbResult
-from templatefix.lab.scenario import seed_loop
+from templatefix.lab.scenario_file import seed_loop
 from templatefix.servers.tokenizer import byte_level, from_package
 
 MOVING = """<|sys|>{{ .System }}<|end|>
@@ -39,7 +39,7 @@ These can be called:
 {{- end }}
 {{- end }}<|bot|>"""
 OTHER_TAIL = FIXED[: -len("<|bot|>")] + "<|bot|><|think|>"
-SMALL = seed_loop(4, 60, 120)
+SMALL = seed_loop(4, 60, 120).loop()
 
 
 def arm(name: str, text: str) -> Arm:
@@ -96,8 +96,9 @@ def test_arms_know_nothing_of_each_other(run: Runner) -> None:
 
 
 def test_loops_know_nothing_of_each_other(run: Runner) -> None:
-    alone = run(arm("fixed", FIXED))
-    both = run(arm("fixed", FIXED), loops=[SMALL, Loop("again", SMALL.requests, True)])
+    donor = byte_level(FIXED)
+    alone = run(arm("fixed", FIXED), donor=donor)
+    both = run(arm("fixed", FIXED), loops=[SMALL, Loop("again", SMALL.requests, True)], donor=donor)
     assert cached(both, 0) == cached(alone, 0) * 2
 
 
@@ -145,7 +146,7 @@ def test_progress_counts_requests(run: Runner) -> None:
 
 
 def test_the_size_of_the_seed_loop(run: Runner) -> None:
-    result = run(arm("fixed", FIXED), loops=[seed_loop()])
+    result = run(arm("fixed", FIXED), loops=[seed_loop().loop()])
     assert 8000 < result.arms[0].requests[0].prompt_tokens < 9500
     assert result.arms[0].warm_hit_rate > 0.99
 

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from templatefix.lab.figures import AbResult, ArmFigures, RequestFigures, compared, overlapping, to_json
+from templatefix.lab.figures import AbResult, ArmFigures, RequestFigures, compared, to_json
+from templatefix.lab.replies import overlapping
 
 
 def figures(step: int, prompt: int, cached: int, new: int = 1, scenario: str = "loop") -> RequestFigures:
@@ -73,6 +74,11 @@ def test_json_as_in_the_contract() -> None:
         "verdict": "better",
         "repeats": 1,
         "interval": None,
+        "attention": None,
+        "live": False,
+        "interrupted": False,
+        "quality": None,
+        "prompt_ms_saved": 0.0,
         "arms": [
             {
                 "name": name,
@@ -87,6 +93,11 @@ def test_json_as_in_the_contract() -> None:
                         "prompt_ms": 1.5,
                         "tools_in_prompt": True,
                         "tool_called": None,
+                        "repeat": 0,
+                        "parts": [],
+                        "arguments_valid": None,
+                        "answered": None,
+                        "rewritten_tokens": None,
                     }
                     for step, cached in [(0, 0), (1, second)]
                 ],

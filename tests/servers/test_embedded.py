@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from templatefix.servers.embedded import EmbeddedEngine, EmbeddedSession, EngineError
+from templatefix.servers.errors import NotMeasurable
 from templatefix.servers.standin import Standin, make_standin
 from templatefix.servers.tokenizer import Donor, byte_level, from_gguf, from_package, from_show
 
@@ -140,7 +141,7 @@ def test_nobody_else_is_served(session: EmbeddedSession) -> None:
 
 
 def test_a_prompt_that_does_not_fit(model: Standin, capfd: pytest.CaptureFixture[str]) -> None:
-    with EmbeddedEngine(model).session(10) as session, pytest.raises(EngineError) as caught:
+    with EmbeddedEngine(model).session(10) as session, pytest.raises(NotMeasurable) as caught:
         session.evaluate("[INST]" * 2000)
     assert str(caught.value).startswith("The embedded engine refused a prompt: request (2000 tokens) exceeds")
     assert capfd.readouterr() == ("", "")
