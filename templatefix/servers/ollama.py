@@ -20,12 +20,14 @@ from templatefix.servers.errors import (
     StreamCut,
 )
 from templatefix.servers.host import base_url, is_local
+from templatefix.servers.http import http_errors, unreached
 from templatefix.servers.shown import Shown, TagInfo
 
 if TYPE_CHECKING:
     import ollama
     import requests
 
+SERVER = "Ollama server"
 RENDERS_SINCE = (0, 11, 5)  # the first version that shows its render instead of generating
 _NUMBERS = re.compile(r"v?(\d+)\.(\d+)\.(\d+)")
 
@@ -129,6 +131,35 @@ class OllamaClient:
             raise BadAnswer(f"{self.url} did not show its render of {model}; that needs Ollama 0.11.5 or newer")
         return text
 
+    def loaded(self) -> dict[str, int]:
+        """The models in memory, by name, each with the tokens that its context holds (0: the server does not say)."""
+        rows = self._ask("GET", "/api/ps").get("models") or []
+        try:
+            return {str(row["name"]): int(row.get("context_length") or 0) for row in rows}
+        except (TypeError, KeyError, ValueError, AttributeError) as error:
+            raise self._stranger("its list of loaded models cannot be read") from error
+
+    def load(self, model: str, context: int | None = None) -> None:
+        """Take a model into memory, with its own context or one of so many tokens."""
+        body: dict[str, Any] = {"model": model, "messages": [], "stream": False}
+        self._ask("POST", "/api/chat", {**body, **_options(context)}, model, self._slow)
+
+    def read_prompt(self, model: str, prompt: str, context: int | None = None) -> dict[str, Any]:
+        """Let the model read a prompt as it is, uncut and without its template; the server's answer with its counts."""
+        body: dict[str, Any] = {"model": model, "prompt": prompt, "raw": True, "stream": False, "truncate": False}
+        options = _options(context, num_predict=1, temperature=0, seed=1)
+        return self._ask("POST", "/api/generate", {**body, **options}, model, self._slow)
+
+    def push(self, model: str, *, insecure: bool = False, progress: Callable[[str, int, int], None]) -> None:
+        """Push a tag to the registry that its name says; `progress` takes a status, bytes done and bytes in all."""
+        last = ""
+        with self._errors(f"push {model}", model), self._package(self._slow) as package:
+            for part in package.push(model, insecure=insecure, stream=True):
+                last = part.status or last
+                progress(last, part.completed or 0, part.total or 0)
+        if last != "success":
+            raise StreamCut(f"{self.url} stopped before it had pushed {model}")
+
     def unload(self, model: str) -> None:
         """Take a model out of memory; the next request starts a fresh engine."""
         self._ask("POST", "/api/chat", {"model": model, "messages": [], "keep_alive": 0}, model)
@@ -185,30 +216,28 @@ class OllamaClient:
         """Turn what the two HTTP libraries raise into errors of ours."""
         import httpx
         import ollama
-        import requests
 
         try:
-            yield
+            with http_errors(self.url, SERVER, doing):
+                yield
         except ollama.ResponseError as error:
             raise self._refusal(_message(error.error), error.status_code, model) from error
-        except (requests.Timeout, httpx.TimeoutException) as error:
+        except httpx.TimeoutException as error:
             raise ServerTimeout(f"{self.url} took too long to {doing}") from error
-        except (requests.exceptions.InvalidURL, httpx.InvalidURL, httpx.UnsupportedProtocol) as error:
+        except (httpx.InvalidURL, httpx.UnsupportedProtocol) as error:
             raise ServerUnreachable(f"{self.url} is not an address that can be reached") from error
-        except (requests.exceptions.ChunkedEncodingError, httpx.RemoteProtocolError, httpx.ReadError) as error:
+        except (httpx.RemoteProtocolError, httpx.ReadError) as error:
             raise StreamCut(f"the connection to {self.url} broke off before it could {doing}") from error
-        except (requests.RequestException, httpx.TransportError, ConnectionError) as error:
-            raise self._unreached(error, doing) from error
+        except (httpx.TransportError, ConnectionError) as error:
+            raise unreached(self.url, SERVER, error, doing) from error
         except (ValueError, TypeError, AttributeError) as error:
             raise BadAnswer(f"{self.url} sent what cannot be read instead of saying how it went to {doing}") from error
 
-    def _unreached(self, error: Exception, doing: str) -> ServerError:
-        text = repr(error)
-        if "RemoteDisconnected" in text or "Connection aborted" in text:
-            return StreamCut(f"the connection to {self.url} broke off before it could {doing}")
-        if "SSL" in text or "certificate" in text.lower():
-            return ServerUnreachable(f"no secure connection to {self.url} could be made")
-        return ServerUnreachable(f"no Ollama server answers at {self.url}")
+
+def _options(context: int | None, **options: int) -> dict[str, dict[str, int]]:
+    if context is not None:
+        options["num_ctx"] = context
+    return {"options": options} if options else {}
 
 
 def _tag(row: ollama.ListResponse.Model) -> TagInfo | None:

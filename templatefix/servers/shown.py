@@ -13,7 +13,7 @@ from templatefix.chat.go import GoChatTemplate
 from templatefix.chat.rendering import RenderError
 
 _JINJA = re.compile(r"\{%|\{#")
-_BLOB = re.compile(r"^FROM (.+[/\\])blobs[/\\]sha256-[0-9a-f]{64}\s*$", re.MULTILINE)
+_BLOB = re.compile(r"^FROM (.+[/\\])blobs[/\\]sha256-([0-9a-f]{64})\s*$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +94,12 @@ class Shown:
         """The folder of the server's store, as the path of the weights in the Modelfile's text gives it."""
         found = _BLOB.search(self._lines)
         return Path(found[1]) if found else None
+
+    @property
+    def weights(self) -> str:
+        """The digest of the weights (`sha256:…`), from their path in the Modelfile's text; empty if it has none."""
+        found = _BLOB.search(self._lines)
+        return f"sha256:{found[2]}" if found else ""
 
     def not_in_force(self) -> str | None:
         """Why the Go template of this model is not what its prompts are made with, as far as `show` tells; or None."""

@@ -1,0 +1,152 @@
+"""llama.cpp's server as an engine: prompts go in as text, exact timings come out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Literal
+from urllib.parse import urlsplit
+
+from templatefix.servers.errors import NotMeasurable, ServerRefused, ServerUnreachable
+from templatefix.servers.http import JsonServer
+from templatefix.servers.standin import Attention
+from templatefix.servers.timings import Timings
+from templatefix.servers.token_ends import piece_size, sendable, token_ends
+
+NAME = "llama.cpp server"
+
+
+def server_url(text: str) -> str:
+    """A base URL from what a user gives: the scheme may be missing, `/v1` and slashes at the end go away.
+
+    Raises ServerUnreachable for what is no address.
+    """
+    url = (text if "://" in text else f"http://{text}").rstrip("/").removesuffix("/v1").rstrip("/")
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+    except ValueError:
+        usable = False
+    if not usable:
+        raise ServerUnreachable(f"{text} is not the address of a server; one looks like http://127.0.0.1:8080")
+    return url
+
+
+class LlamaServer(JsonServer):
+    """The API of a running llama-server."""
+
+    def __init__(self, url: str, *, key: str | None = None, connect: float = 10.0, silence: float = 600.0) -> None:
+        super().__init__(server_url(url), NAME, key=key, connect=connect, silence=silence)
+
+    def complete(self, prompt: str, *, n_predict: int, cache: bool, slot: int) -> Timings:
+        """Read a prompt on a slot."""
+        body = {
+            "prompt": prompt,
+            "n_predict": n_predict,
+            "cache_prompt": cache,
+            "id_slot": slot,
+            "temperature": 0.0,
+            "seed": 1,
+        }
+        answer = self.ask("POST", "/completion", body)
+        try:
+            told = answer["timings"]
+            return Timings(int(told["cache_n"]), int(told["prompt_n"]), float(told["prompt_ms"]))
+        except (KeyError, TypeError, ValueError) as error:
+            raise self.stranger("its answer has no timings") from error
+
+    def tokenize(self, text: str, *, special: bool) -> list[Any]:
+        """The tokens of a text with their pieces; `special` adds those that the vocabulary puts in front."""
+        body = {"content": text, "add_special": special, "parse_special": True, "with_pieces": True}
+        answer = self.ask("POST", "/tokenize", body)
+        tokens = answer.get("tokens") if isinstance(answer, dict) else None
+        if not isinstance(tokens, list) or not all(isinstance(one, dict) and "piece" in one for one in tokens):
+            raise self.stranger("its tokens have no pieces")
+        return tokens
+
+    def slots(self) -> list[dict[str, Any]]:
+        """The slots with their context and last task; empty where the server does not tell."""
+        try:
+            answer = self.ask("GET", "/slots")
+        except ServerRefused:
+            return []
+        return [one for one in answer if isinstance(one, dict)] if isinstance(answer, list) else []
+
+    def props(self) -> dict[str, Any]:
+        """What the server runs with: model, template, context."""
+        answer = self.ask("GET", "/props")
+        if not isinstance(answer, dict):
+            raise self.stranger("its properties are no object")
+        return answer
+
+    def apply_template(self, messages: Sequence[Any], tools: Sequence[Any] = ()) -> str:
+        """The prompt that the server makes of messages with the template it was started with."""
+        body = {"messages": list(messages), **({"tools": list(tools)} if tools else {})}
+        answer = self.ask("POST", "/apply-template", body)
+        prompt = answer.get("prompt") if isinstance(answer, dict) else None
+        if not isinstance(prompt, str):
+            raise self.stranger("it shows no prompt")
+        return prompt
+
+
+class LlamaSession:
+    """One slot of a running server; others may disturb it, which is seen by the numbers of its tasks."""
+
+    def __init__(self, server: LlamaServer, slot: int = 0) -> None:
+        """Raises ServerError where the server does not answer."""
+        self._server = server
+        self._slot = slot
+        self._lead: int | None = None
+        self._last = self._task()
+
+    def evaluate(self, prompt: str, *, n_predict: int = 1, cold: bool = False) -> Timings:
+        """Read a prompt into the slot's cache, `cold` without use of what is there.
+
+        Raises NotMeasurable where the prompt does not fit or another client has used the slot since the last one.
+        """
+        if self._task() != self._last:
+            raise NotMeasurable(f"another client of {self._server.url} used the slot in between")
+        try:
+            timings = self._server.complete(sendable(prompt), n_predict=n_predict, cache=not cold, slot=self._slot)
+        except ServerRefused as error:
+            if "context" in error.message:
+                raise NotMeasurable(f"a prompt does not fit: {error.message}") from error
+            raise
+        self._last = self._task()
+        return timings
+
+    def token_ends(self, prompt: str) -> list[int]:
+        """Where each token of a prompt ends, in bytes of its UTF-8."""
+        if self._lead is None:
+            plain, led = (len(self._server.tokenize("a", special=special)) for special in (False, True))
+            self._lead = led - plain
+        text = sendable(prompt)
+        tokens = self._server.tokenize(text, special=True)
+        return token_ends([piece_size(one["piece"]) for one in tokens], self._lead, len(text.encode()))
+
+    def _task(self) -> int | None:
+        for slot in self._server.slots():
+            if slot.get("id") == self._slot:
+                task = slot.get("id_task")
+                return task if isinstance(task, int) else None
+        return None
+
+
+class LlamaServerEngine:
+    """A llama-server that somebody started; its own weights, its own settings."""
+
+    name: Literal["llama-server"] = "llama-server"
+    source: Literal["engine"] = "engine"
+
+    def __init__(self, server: LlamaServer) -> None:
+        """Raises ServerError where no such server answers."""
+        self._server = server
+        path = str(server.props().get("model_path") or "its model")
+        self.tokenizer = path.replace("\\", "/").rsplit("/", 1)[-1]
+        self.attention: Attention | None = None  # the server does not tell
+
+    @contextmanager
+    def session(self, prompt_bytes: int) -> Iterator[LlamaSession]:
+        """A slot, begun cold. The server's memory of former prompts is left alone by prompts that begin anew."""
+        del prompt_bytes  # the server's context was settled when it started; what does not fit, it refuses
+        yield LlamaSession(self._server)

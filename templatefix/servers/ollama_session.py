@@ -1,0 +1,177 @@
+"""Prompts through Ollama's own API, and what its answers and its log say of the cache."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from itertools import takewhile
+from typing import Any, Literal
+
+from templatefix.servers.errors import BadAnswer, NotMeasurable, ServerRefused
+from templatefix.servers.log_events import LogEvent, LoggedRequest
+from templatefix.servers.logs import LogTail
+from templatefix.servers.ollama import OllamaClient
+from templatefix.servers.timings import Timings
+from templatefix.servers.token_ends import sendable
+from templatefix.servers.tokens import TokenCounter
+
+_FRESH_ONLY = "0.30.0"  # the version that counted only what it read
+_PROBE = "one two three"
+_CLOSE = 2  # tokens by which two sources may differ
+
+
+class Watch:
+    """Looks into the server's log, where there is one: its figures, and what makes a run worth nothing."""
+
+    def __init__(self, log: LogTail | None) -> None:
+        self._log = log
+        self.notes: list[str] = []
+
+    @property
+    def reads(self) -> bool:
+        """Whether there is a log."""
+        return self._log is not None
+
+    def start(self) -> None:
+        """Pass by what was logged until now."""
+        if self._log is not None:
+            self._log.new()
+
+    def logged(self) -> LoggedRequest | None:
+        """The last request since the last look; raises NotMeasurable for a cut prompt, a restart, another client."""
+        if self._log is None:
+            return None
+        items = self._log.new()
+        for event in items:
+            if isinstance(event, LogEvent) and event.kind == "truncated":
+                raise NotMeasurable(f"the server cut a prompt: {event.text}")
+            if isinstance(event, LogEvent) and event.kind == "restart":
+                raise NotMeasurable(f"the server started another engine in mid-run: {event.text}")
+        requests = [item for item in items if isinstance(item, LoggedRequest)]
+        if len(requests) > 1:
+            raise NotMeasurable("another client used the engine in between, as the log shows")
+        if requests and requests[0].truncated:
+            raise NotMeasurable("the engine cut a prompt, as the log shows")
+        return requests[0] if requests else None
+
+    def compare(self, timings: Timings) -> None:
+        """Hold figures against the log; a difference is noted."""
+        logged = self.logged()
+        if logged is None or logged.cached_tokens is None:
+            return
+        if abs(logged.cached_tokens - timings.cached_tokens) > _CLOSE:
+            self.notes.append(
+                f"the log says {logged.cached_tokens} cached tokens where the answer says {timings.cached_tokens}"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """What an answer of Ollama's API tells of a prompt, in tokens; what it does not tell is None."""
+
+    prompt: int | None
+    cached: int | None
+    prompt_ms: float
+
+
+def counts_of(answer: Mapping[str, Any], version: str) -> Counts:
+    """Read an answer by the version of its server.
+
+    The prompt's count is all of it, but in 0.30.0 only what was read; of early 2024 it is missing or 0 on a hit.
+    Raises ValueError for a count that is no number.
+    """
+    cached = answer.get("prompt_eval_cached_count")
+    count = answer.get("prompt_eval_count")
+    for value in (cached, count):
+        if value is not None and not isinstance(value, int):
+            raise ValueError("a count of tokens is no number")
+    milliseconds = float(answer.get("prompt_eval_duration") or 0) / 1e6
+    if version.removeprefix("v").partition("-")[0] == _FRESH_ONLY:
+        return Counts(count + cached if count and cached is not None else None, cached, milliseconds)
+    return Counts(count or None, cached, milliseconds)
+
+
+class ApiSession:
+    """Prompts sent as they are; a prompt begins cold after the model was loaded anew."""
+
+    def __init__(
+        self,
+        client: OllamaClient,
+        model: str,
+        context: int | None,
+        reload: Callable[[], None],
+        counter: TokenCounter,
+        watch: Watch,
+    ) -> None:
+        self._client = client
+        self._model = model
+        self._context = context
+        self._reload = reload
+        self._counter = counter
+        self._watch = watch
+        self._before = ""  # what the cache holds
+        self._rate = 0.0  # milliseconds a token, of what was surely read
+        self.source: Literal["field", "log", "estimate"] = "estimate"
+
+    def counts(self) -> bool:
+        """Whether the server tells cached tokens itself; it reads a few words for that."""
+        counts = self._asked(_PROBE)
+        logged = self._watch.logged()
+        self.source = "field" if counts.cached is not None else "log" if logged is not None else "estimate"
+        return self.source == "field"
+
+    def evaluate(self, prompt: str, *, n_predict: int = 1, cold: bool = False) -> Timings:
+        """Read a prompt into the cache, `cold` without use of what is there; one token is generated at least."""
+        del n_predict  # with 0 the server would generate without end
+        if cold:
+            self._reload()
+            self._before = ""
+        counts = self._asked(prompt)
+        timings = self._timings(prompt, counts)
+        if cold and timings.fresh_tokens:
+            self._rate = timings.prompt_ms / timings.fresh_tokens
+        self._before = prompt
+        return timings
+
+    def token_ends(self, prompt: str) -> list[int]:
+        """Where each token of a prompt ends, in bytes of its UTF-8."""
+        return self._counter.token_ends(prompt)
+
+    def _asked(self, prompt: str) -> Counts:
+        try:
+            answer = self._client.read_prompt(self._model, sendable(prompt), self._context)
+            return counts_of(answer, self._client.version())
+        except ServerRefused as error:
+            if "context size" in error.message or "exceed" in error.message:
+                raise NotMeasurable(
+                    f"a prompt does not fit the context of {self._model}; a wider one is asked for with --context"
+                ) from error
+            raise
+        except ValueError as error:
+            raise BadAnswer(f"{self._client.url} counts tokens in a way that cannot be read: {error}") from error
+
+    def _timings(self, prompt: str, counts: Counts) -> Timings:
+        if counts.cached is not None:
+            total = counts.prompt or len(self.token_ends(prompt))
+            timings = Timings(min(counts.cached, total), max(total - counts.cached, 0), counts.prompt_ms)
+            self._watch.compare(timings)
+            return timings
+        logged = self._watch.logged()
+        if logged is not None and logged.cached_tokens is not None and logged.fresh_tokens is not None:
+            return Timings(logged.cached_tokens, logged.fresh_tokens, counts.prompt_ms)
+        if self._watch.reads:
+            raise NotMeasurable("the log shows no cache figures; the server writes them with OLLAMA_DEBUG=1")
+        return self._estimated(prompt, counts)
+
+    def _estimated(self, prompt: str, counts: Counts) -> Timings:
+        """What opens both prompts is taken for cached, unless the time says that most was read."""
+        ends = self.token_ends(prompt)
+        total = counts.prompt or len(ends)
+        data, before = prompt.encode("utf-8", "surrogateescape"), self._before.encode("utf-8", "surrogateescape")
+        alike = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(data, before, strict=False)))
+        cached = min(sum(1 for end in ends if end <= alike), total - 1) if alike else 0
+        fresh = total - cached
+        by_time = counts.prompt_ms / self._rate if self._rate else 0.0
+        if by_time > total / 2 > 2 * fresh:  # a smaller difference is lost in what every request takes
+            fresh = min(total, round(by_time))
+        return Timings(total - fresh, fresh, counts.prompt_ms)
