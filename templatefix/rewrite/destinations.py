@@ -207,10 +207,14 @@ class Destinations:
                 return unit
             unit = owner
 
-    @staticmethod
-    def _closing(nodes: ListNode, index: int) -> bool:
-        """Whether text that closes the block follows in the same list."""
-        return any(isinstance(node, TextNode) and node.text.strip() for node in nodes.nodes[index + 1 :])
+    def _closing(self, nodes: ListNode, index: int) -> bool:
+        """Whether text that closes the block follows in the same list, in front of the messages."""
+        for node in nodes.nodes[index + 1 :]:
+            if any(loop is node for loop in self.layout.loops):
+                return False
+            if isinstance(node, TextNode) and node.text.strip():
+                return True
+        return False
 
     def _in_both_arms(self, segment: Segment, owner: IfNode, edits: list[Edit], tools: str) -> Iterator[Move]:
         assert owner.else_list is not None

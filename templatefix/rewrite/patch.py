@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -132,7 +132,10 @@ class _Patch:
         analysis = analyse(template)
         told = {refusal.code for refusal in self.refused}
         codes = {code for code in (STRUCTS, FAILS) if self.wanted(code) and code not in told}
-        return analysis.verdict != "stable" or any(finding.code in codes for finding in analysis.findings)
+        return analysis.verdict != "stable" or any(
+            finding.code in codes or (finding.severity == "error" and finding.code not in NO_VERDICT)
+            for finding in analysis.findings
+        )
 
     def _errors(self) -> list[str]:
         """The codes that make the template unstable or broken."""
@@ -192,7 +195,8 @@ class _Patch:
 
     def _changed(self, base: Baseline, found: Found, checks: list[Check]) -> PatchResult:
         after = analyse(found.template)
-        gone = {f.code for f in self.analysis.findings} - {f.code for f in after.findings}
+        known = self.analysis.findings + (analyse(base.template).findings if checks else ())
+        gone = {finding.code for finding in known} - {finding.code for finding in after.findings}
         proof = found.proof
         if checks:
             proof = Proof({name: _with_repairs(name, proof.checks[name], checks) for name in NAMES})
@@ -207,14 +211,19 @@ class _Patch:
             found.placement or self.placement,
             proof,
             after.findings,
-            tuple([text for text in found.dropped if any(text.strip() in prompt for prompt in before)]),
-            tuple([text for text in found.added if any(text.strip() in prompt for prompt in later)]),
+            _seen(found.dropped, before),
+            _seen(found.added, later),
         )
 
     def _unchanged(self, refused: list[Refusal]) -> PatchResult:
         text = self.template.source.text
         findings = self.analysis.findings
         return PatchResult(text, text, False, refused=tuple(refused), placement=self.placement, remaining=findings)
+
+
+def _seen(texts: Sequence[str], prompts: Sequence[str]) -> tuple[str, ...]:
+    """The texts that stand in some prompt, each once."""
+    return tuple(dict.fromkeys(text for text in texts if any(text.strip() in prompt for prompt in prompts)))
 
 
 def _with_repairs(name: str, check: Check, repairs: list[Check]) -> Check:

@@ -18,6 +18,7 @@ from templatefix.rewrite.traits import derived_traits, names_used, server_of, th
 from templatefix.rewrite.words import Word, words_of
 
 SYSTEM_MESSAGE: Final = {"role": "system", "content": "Zorquin plagmev."}
+_SLACK: Final = 64  # bytes: where two prompts part by chance may shift by a few words
 NAMES: Final = (
     "parses",
     "derived_unchanged",
@@ -238,7 +239,7 @@ def _worse(before: LoopRun, after: LoopRun) -> str | None:
         if new.index in after.lost and new.index not in before.lost:
             return f"step {new.index} keeps less than before"
         fresh_before, fresh_after = old.prompt_bytes - old.kept_bytes, new.prompt_bytes - new.kept_bytes
-        if new.index and new.kept_bytes < old.kept_bytes and fresh_after > fresh_before:
+        if new.index and new.kept_bytes + _SLACK < old.kept_bytes and fresh_after > fresh_before + _SLACK:
             return f"step {new.index} keeps {new.kept_bytes} bytes where it kept {old.kept_bytes}"
     return None
 
