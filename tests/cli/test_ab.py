@@ -9,7 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.ollama_server import OllamaServer
 
+from templatefix.servers.tokenizer import byte_level
+
+MODEL = (
+    "{{ .Tools }}{{ range .Messages }}<{{ .Role }}>{{ .Content }}"
+    "{{ range .ToolCalls }}{{ json .Function.Arguments }}{{ end }}{{ end }}"
+)
 SAMPLES = Path(__file__).resolve().parents[2] / "modelfiles"
 LLAMA = str(SAMPLES / "llama31-like.Modelfile")
 STABLE = str(SAMPLES / "stable.Modelfile")
@@ -72,6 +79,22 @@ def test_no_engine_is_one_sentence(templatefix: Any, no_engine: None) -> None:
 def test_bad_usage(templatefix: Any, args: tuple[str, ...], sentence: str) -> None:
     done = templatefix("ab", *args)
     assert (done.code, done.out, done.err) == (2, "", f"templatefix: {sentence}\n")
+
+
+@needs_engine
+@pytest.mark.parametrize("tells", [True, False])
+def test_a_model_brings_its_own_tokenizer(
+    templatefix: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tells: bool
+) -> None:
+    words = byte_level("the quick brown fox").read()
+    weights = {"model_info": dict(words.metadata)} if tells else None
+    with OllamaServer(tmp_path / "store").running() as server:
+        monkeypatch.setenv("OLLAMA_HOST", server.url)
+        server.store.add("owl:1", MODEL, weights=weights)
+        done = templatefix("ab", "owl:1", STABLE, "--engine", "embedded", "--format", "json")
+    made = json.loads(done.out)
+    assert made["tokenizer"] == ("owl:1" if tells else "byte-level")
+    assert made["arms"][0]["name"] == "owl:1"
 
 
 @needs_engine
