@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from templatefix.cli import engines
+from templatefix.cli.engines import ENGINES, ServerOptions
 from templatefix.cli.inputs import known, resolved, served, template_of
 from templatefix.cli.options import Format, Kind
 from templatefix.cli.output import CliError, progress_line, save, write
@@ -20,30 +22,53 @@ if TYPE_CHECKING:
 def run(
     a: Annotated[str, typer.Argument(metavar="A", help="A model, a file, or - for standard input.")],
     b: Annotated[str | None, typer.Argument(metavar="B", help="What to compare with (default: A's variant).")] = None,
-    engine: Annotated[str, typer.Option(metavar="auto|embedded", help="What to measure on.")] = "auto",
+    engine: Annotated[
+        str, typer.Option(metavar="auto|embedded|ollama|llama-server|openai", help="What to measure on.")
+    ] = "auto",
+    url: Annotated[str | None, typer.Option(metavar="URL", help="Where a server is that is no Ollama.")] = None,
+    log: Annotated[str | None, typer.Option(metavar="FILE", help="The server's log, for its cache figures.")] = None,
+    context: Annotated[
+        int | None, typer.Option(metavar="TOKENS", min=1, help="A context other than the model's own (Ollama).")
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     output: Annotated[str | None, typer.Option("--output", "-o", metavar="FILE", help="Write the result here.")] = None,
     form: Format = "text",
     kind: Kind = None,
 ) -> int:
     """Measure how much of each prompt comes from the cache, with A's template and with B's.
 
-    The replies are scripted, so that only the cache is measured; the tokenizer is that of A where A is a model.
+    The replies are scripted, so that only the cache is measured. `auto` is the Ollama server where A is a model on it,
+    else the embedded engine, with the tokenizer of A where A is a model.
     Exit code 0: B is better or the same; 1: it is worse, or the run is not valid; 2: the work could not be done.
     """
     known("--format", form, ("text", "json"))
-    known("--engine", engine, ("auto", "embedded"))
+    where = known("--engine", engine, ENGINES)
     if a == b == "-":
         raise CliError("A and B cannot both come from standard input")
-    first = resolved(a, kind)
-    arms = [_arm(first)]
-    arms.append(_variant(first, arms[0]) if b is None else _arm(resolved(b, kind)))
-    result = measured(arms, _donor(first))
+    options = ServerOptions(url, log, context, yes)
+    if where == "openai":
+        result = engines.ab_on_openai(a, b, options)
+    else:
+        result = _compared(resolved(a, kind), None if b is None else resolved(b, kind), where, options)
     text = _text(result, form)
     if output is None:
         write(text)
     else:
         save(output, text.encode("utf-8", "replace"))
     return int(not result.valid or result.verdict == "worse")
+
+
+def _compared(first: targets.Target, second: targets.Target | None, where: str, options: ServerOptions) -> AbResult:
+    """Two templates on an Ollama server, on a llama-server, or on the embedded engine."""
+    if where == "auto":
+        where = "embedded" if first.shown is None else "ollama"
+    arm = _arm(first)
+    other = _variant(first, arm) if second is None else _arm(second)
+    if where == "ollama":
+        return engines.ab_on_ollama(first, second, other.template.source.text, options)
+    if where == "llama-server":
+        return engines.ab_on_llama_server([arm, other], options)
+    return measured([arm, other], _donor(first))
 
 
 def measured(arms: list[Arm], donor: Donor | None = None) -> AbResult:

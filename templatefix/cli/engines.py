@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
-from dataclasses import dataclass
+import os
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from templatefix.cli.output import CliError, confirm, progress_line
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Sequence
+    from contextlib import AbstractContextManager
 
     from templatefix.analysis.loops import Loop
     from templatefix.lab.ab import Arm
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
     from templatefix.servers.ollama import OllamaClient
     from templatefix.servers.shown import Shown
     from templatefix.servers.targets import Target
+
+ENGINES = ("auto", "embedded", "ollama", "llama-server", "openai")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,44 +36,91 @@ class ServerOptions:
     repeats: int = 1
 
 
-def is_for_server(targets: Sequence[Target | None]) -> bool:
-    """Whether `auto` means the server: the first target is a model on it, and every other one can become a tag."""
-    return targets[0] is not None and targets[0].shown is not None
-
-
-def ab_on_ollama(
-    first: Target, second: Target | None, patched: str | None, loops: Sequence[Loop], options: ServerOptions
-) -> AbResult:
-    """Both arms on the server of the first; `patched` is the template of its variant where there is no second one."""
-    from templatefix.chat.rendering import RenderError
-    from templatefix.lab.ab import run_ab
-    from templatefix.lab.served import check_prompts, vocabulary
-    from templatefix.servers.errors import ServerError
+def ab_on_ollama(first: Target, second: Target | None, template: str, options: ServerOptions) -> AbResult:
+    """Both arms on the server of the first; `template` is the other one's, of the first's variant if there is none."""
+    from templatefix.lab.served import check_prompts, served_arm, vocabulary
     from templatefix.servers.ollama import OllamaClient
-    from templatefix.servers.tags import TagExists, TagRefused
-    from templatefix.servers.tokenizer import TokenizerError
 
     if first.shown is None:
         raise CliError(f"--engine ollama measures models on a server, and {first.name} is none")
     show = progress_line()
-    try:
+    with _plain_errors(), ExitStack() as stack:
+        stack.callback(show, "")
         client = OllamaClient(options.url)
-        _ask(client, [found.shown for found in (first, second) if found is not None and found.shown], options.yes)
-        with ExitStack() as stack:
-            counter = stack.enter_context(vocabulary(client, first.name))
-            shown = _shown(client, stack, first.shown, second, patched)
-            names = (first.name, second.name if second is not None else f"{first.name}, patched")
-            log = _log(options.log)
-            arms = [_arm(client, one, name, counter, options, log) for one, name in zip(shown, names, strict=True)]
-            for one in shown:
-                check_prompts(client, one, loops, show)
-            engine = arms[0].engine
-            assert engine is not None
-            return run_ab(engine, arms, loops, lambda at: show(f"{at.done}/{at.total} {at.label}"), options.repeats)
+        shown = second.shown if second is not None else None
+        _ask(client, [one for one in (first.shown, shown) if one is not None], options.yes)
+        if shown is None:
+            shown = stack.enter_context(_tag_of(client, first.shown, template))
+        counter = stack.enter_context(vocabulary(client, first.name))
+        log = _log(options.log)
+        other = second.name if second is not None else f"{first.name}, patched"
+        arms = [
+            served_arm(client, one, counter, name=name, context=options.context, log=log)
+            for one, name in ((first.shown, first.name), (shown, other))
+        ]
+        for one in (first.shown, shown):
+            check_prompts(client, one, _loops(), show)
+        return _run(arms, options, show)
+
+
+def ab_on_llama_server(arms: Sequence[Arm], options: ServerOptions) -> AbResult:
+    """Both templates, rendered here, on a llama-server that is running; its own template has no part in it."""
+    from templatefix.servers.llama_server import LlamaServer, LlamaServerEngine
+
+    show = progress_line()
+    with _plain_errors():
+        engine = LlamaServerEngine(LlamaServer(_url(options, "http://127.0.0.1:8080")))
+        return _run([replace(arm, engine=engine) for arm in arms], options, show)
+
+
+def ab_on_openai(first: str, second: str | None, options: ServerOptions) -> AbResult:
+    """One model or two behind an OpenAI-shaped API, with the templates that the server has for them."""
+    from templatefix.lab.messages import run_messages
+    from templatefix.servers.openai_api import OpenAiServer
+
+    show = progress_line()
+    with _plain_errors():
+        server = OpenAiServer(_url(options, "http://127.0.0.1:8000"), key=os.environ.get("OPENAI_API_KEY"))
+        models = [first] if second is None else [first, second]
+        result = run_messages(server, models, _loops(), lambda at: show(f"{at.done}/{at.total} {at.label}"))
+        show("")
+        return result
+
+
+def _url(options: ServerOptions, usual: str) -> str:
+    if options.url is None:
+        raise CliError(f"--engine needs the address of the server: --url {usual}")
+    return options.url
+
+
+def _loops() -> list[Loop]:
+    from templatefix.lab.scenario_file import seed_loop
+
+    return [seed_loop().loop()]
+
+
+def _run(arms: Sequence[Arm], options: ServerOptions, show: Callable[[str], None]) -> AbResult:
+    from templatefix.lab.ab import run_ab
+
+    engine = arms[0].engine
+    assert engine is not None
+    result = run_ab(engine, arms, _loops(), lambda at: show(f"{at.done}/{at.total} {at.label}"), options.repeats)
+    show("")
+    return result
+
+
+@contextmanager
+def _plain_errors() -> Iterator[None]:
+    """Say what goes wrong in one sentence."""
+    from templatefix.chat.rendering import RenderError
+    from templatefix.servers.errors import ServerError
+    from templatefix.servers.tags import TagExists, TagRefused
+    from templatefix.servers.tokenizer import TokenizerError
+
+    try:
+        yield
     except (TagExists, TagRefused, ServerError, TokenizerError, RenderError) as error:
         raise CliError(str(error)) from error
-    finally:
-        show("")
 
 
 def _ask(client: OllamaClient, shown: Sequence[Shown], yes: bool) -> None:
@@ -83,27 +134,11 @@ def _ask(client: OllamaClient, shown: Sequence[Shown], yes: bool) -> None:
         )
 
 
-def _shown(
-    client: OllamaClient, stack: ExitStack, first: Shown, second: Target | None, patched: str | None
-) -> tuple[Shown, Shown]:
-    """Both models as the server shows them; a template that is no model becomes a tag for as long as it takes."""
+def _tag_of(client: OllamaClient, first: Shown, template: str) -> AbstractContextManager[Shown]:
+    """A template that is no model becomes a tag for as long as it takes."""
     from templatefix.servers.temporary import temporary_tag
 
-    if second is not None and second.shown is not None:
-        return first, second.shown
-    template = second.source.text if second is not None else patched
-    assert template is not None
-    return first, stack.enter_context(temporary_tag(client, first.name, template))
-
-
-def _arm(
-    client: OllamaClient, shown: Shown, name: str, counter: object, options: ServerOptions, log: LogTail | None
-) -> Arm:
-    from templatefix.lab.served import served_arm
-    from templatefix.servers.tokens import TokenCounter
-
-    assert isinstance(counter, TokenCounter)
-    return served_arm(client, shown, counter, name=name, context=options.context, log=log)
+    return temporary_tag(client, first.name, template)
 
 
 def _log(file: str | None) -> LogTail | None:

@@ -32,7 +32,7 @@ def served_arm(
     """A model of a server as an arm; `name` is what people call it. Raises RenderError for a template of no use."""
     engine = OllamaEngine(client, shown, counter, context=context, log=log)
     template = GoChatTemplate(shown.template)
-    return Arm(name or shown.name, template, lambda request: as_served(request, shown), engine)
+    return Arm(name or shown.name, template, lambda request: as_served(request, shown), engine=engine)
 
 
 def vocabulary(client: OllamaClient, model: str, folder: Path | None = None) -> TokenCounter:
