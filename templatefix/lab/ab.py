@@ -8,19 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from templatefix.analysis.loops import Loop
 from templatefix.analysis.tools import tool_passes
 from templatefix.chat.rendering import ChatTemplate, RenderError, Rendering
 from templatefix.chat.request import Request
+from templatefix.lab.calls import Tags
 from templatefix.lab.engine import Engine, Session
 from templatefix.lab.figures import AbResult, ArmFigures, RequestFigures
 from templatefix.lab.parts import parts_of
 from templatefix.lab.replies import new_ranges, overlapping, reply_index, reply_text
 from templatefix.servers.errors import NotMeasurable
 
-_WARM_UP = (
+WARM_UP = (
     "These words stand for nothing but themselves; they are read once so that all that follows is read alike. " * 4
 )
 
@@ -37,6 +38,7 @@ class Arm:
     template: ChatTemplate
     served: Callable[[Request], Request] = _as_it_is  # the request as the server hands it to the template
     engine: Engine | None = None  # an engine of its own, where arms are models of a server
+    tags: Tags = field(default_factory=Tags)  # how the server reads what the model says
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +77,8 @@ def run_ab(
     reasons: list[str] = []
     steps = [[step for loop in loops for step in _steps(arm, loop, reasons)] for arm in arms]
     recorder = Recorder(engine, arms, repeats * sum(map(len, steps)), progress, reasons)
-    room = max(
-        (len(_data(text)) for row in steps for step in row for text in (step.prompt.text, step.before)), default=0
-    )
+    texts = [text for row in steps for step in row for text in (step.prompt.text, step.before)]
+    room = max(len(_data(text)) for text in (WARM_UP * 2, *texts))
     with recorder.interruptible():
         for repeat, index in turns(len(arms), repeats):
             with (arms[index].engine or engine).session(room) as session, recorder.measurable(index):
@@ -121,8 +122,8 @@ class Recorder:
 
     def warm_up(self, session: Session) -> None:
         """Let the engine do what it does only once, and see that it keeps anything at all."""
-        session.evaluate(_WARM_UP, cold=True)
-        if not session.evaluate(_WARM_UP * 2).cached_tokens:
+        session.evaluate(WARM_UP, cold=True)
+        if not session.evaluate(WARM_UP * 2).cached_tokens:
             raise NotMeasurable("The engine keeps nothing from one request to the next: its cache is off.")
 
     @contextmanager

@@ -23,11 +23,16 @@ def reply_text(before: Rendering, after: Rendering, reply: int) -> str:
 
     A server that generates has this text in its cache, behind the prompt.
     """
+    start, end = reply_span(before, after, reply)
+    return after.text[start:end]
+
+
+def reply_span(before: Rendering, after: Rendering, reply: int) -> tuple[int, int]:
+    """Where that text stands in the next prompt, in characters."""
     start, end = _region(after, reply)
     if after.text.startswith(before.text) and end >= len(before.text):
-        return after.text[len(before.text) : end]
-    region = after.text[start:end]
-    return region[_written(before, region) :]
+        return len(before.text), end
+    return start + _written(before, after.text[start:end]), end
 
 
 def _written(before: Rendering, region: str) -> int:

@@ -20,7 +20,7 @@ from typing import Any, Literal
 
 from templatefix.servers.errors import NotMeasurable
 from templatefix.servers.standin import CONTEXT, Standin
-from templatefix.servers.timings import Timings
+from templatefix.servers.timings import Generated, Sampling, Timings
 
 MISSING = 'The embedded engine is not installed: pip install "templatefix[engine]".'
 _SPARE = 256  # tokens of context beside the prompt
@@ -37,9 +37,13 @@ class EmbeddedEngine:
     name: Literal["embedded"] = "embedded"
     source: Literal["engine"] = "engine"
 
-    def __init__(self, standin: Standin) -> None:
-        """Nothing is loaded before a session begins."""
+    def __init__(self, standin: Standin, threads: int = 1) -> None:
+        """Nothing is loaded before a session begins.
+
+        A model as small as a stand-in reads in tenths of a second; there, more threads would wait for each other.
+        """
         self._standin = standin
+        self._threads = threads
         self.tokenizer = standin.tokenizer
         self.attention = standin.attention
 
@@ -50,7 +54,7 @@ class EmbeddedEngine:
         Raises EngineError where the engine is not installed or does not start.
         """
         # A token is a byte at least, so this is always enough; at this width a wide context costs next to nothing.
-        session = EmbeddedSession(self._standin, min(prompt_bytes + _SPARE, CONTEXT))
+        session = EmbeddedSession(self._standin, min(prompt_bytes + _SPARE, CONTEXT), self._threads)
         try:
             yield session
         finally:
@@ -60,10 +64,10 @@ class EmbeddedEngine:
 class EmbeddedSession:
     """One engine with one slot; a prompt is compared with the one before it alone."""
 
-    def __init__(self, standin: Standin, context: int) -> None:
+    def __init__(self, standin: Standin, context: int, threads: int = 1) -> None:
         """Start it with room for `context` tokens; raises EngineError."""
         self._key = secrets.token_hex(16)
-        self._server = _start(standin, context, self._key)
+        self._server = _start(standin, context, threads, self._key)
         self._address: str = self._server.listening_address.removeprefix("http://")
         self._lead = len(self._tokenize("a", True)) - len(self._tokenize("a", False))
 
@@ -72,19 +76,33 @@ class EmbeddedSession:
 
         Raises NotMeasurable if the prompt does not fit, EngineError if it is refused for another reason.
         """
-        answer = self._server.handle_completions(
-            {
-                "prompt": _sendable(prompt),
-                "n_predict": n_predict,
-                "cache_prompt": not cold,
-                "temperature": 0.0,
-                "seed": 1,
-            }
-        )
+        wish = {"n_predict": n_predict, "cache_prompt": not cold, "temperature": 0.0, "seed": 1}
+        return self._complete(prompt, wish)[1]
+
+    def generate(self, prompt: str, sampling: Sampling, *, cold: bool = False) -> Generated:
+        """Go on from a prompt; what was generated is in the cache behind it, but for its last token.
+
+        Raises as `evaluate` does.
+        """
+        wish: dict[str, Any] = {
+            "n_predict": sampling.max_tokens,
+            "cache_prompt": not cold,
+            "temperature": sampling.temperature,
+            "seed": sampling.seed,
+            "stop": list(sampling.stop),
+        }
+        if sampling.grammar:
+            wish["grammar"] = sampling.grammar
+        choice, timings = self._complete(prompt, wish)
+        return Generated(str(choice.get("text", "")), choice.get("finish_reason") == "stop", timings)
+
+    def _complete(self, prompt: str, wish: Mapping[str, Any]) -> tuple[Mapping[str, Any], Timings]:
+        answer = self._server.handle_completions({"prompt": _sendable(prompt), **wish})
         timings = answer.get("timings")
         if not isinstance(timings, Mapping):
             raise _refused(answer)
-        return Timings(timings["cache_n"], timings["prompt_n"], timings["prompt_ms"])
+        choices = answer.get("choices") or [{}]
+        return choices[0], Timings(timings["cache_n"], timings["prompt_n"], timings["prompt_ms"])
 
     def token_ends(self, prompt: str) -> list[int]:
         """Where each token of a prompt ends, in bytes of its UTF-8; tokens that the engine puts in front end at 0."""
@@ -144,7 +162,7 @@ def _reason(answer: Mapping[str, Any]) -> str:
     return str(error.get("message", error) if isinstance(error, Mapping) else error).rstrip(".")
 
 
-def _start(standin: Standin, context: int, key: str) -> Any:
+def _start(standin: Standin, context: int, threads: int, key: str) -> Any:
     try:
         import xllamacpp
     except ImportError:
@@ -159,10 +177,11 @@ def _start(standin: Standin, context: int, key: str) -> Any:
     params.warmup = False
     params.use_jinja = False
     params.ui = False
+    params.special = True  # what is generated comes with its special tokens: tool-call tags are such
     params.verbosity = 0  # nothing on standard error
     params.api_keys = [key]  # it listens on loopback
-    params.cpuparams.n_threads = 1  # a model this small is read in tenths of a second; more threads wait for each other
-    params.cpuparams_batch.n_threads = 1
+    params.cpuparams.n_threads = threads
+    params.cpuparams_batch.n_threads = threads
     try:
         return xllamacpp.Server(params)
     except RuntimeError as error:
