@@ -12,6 +12,9 @@ from templatefix.analysis.rule import Rule
 from templatefix.analysis.stability import LoopRun
 from templatefix.chat.go import GoChatTemplate
 from templatefix.chat.rendering import ChatTemplate
+from templatefix.chat.serving import Serving
+
+NOWHERE = Serving()
 
 
 @dataclass(frozen=True)
@@ -30,12 +33,13 @@ def analyse(
     select: Collection[str] = (),
     ignore: Collection[str] = (),
     rules: Sequence[Rule] | None = None,
+    serving: Serving = NOWHERE,
 ) -> Analysis:
     """Check a template on all loops with the rules selected (all but the ignored ones by default).
 
-    `select` and `ignore` hold codes or their beginnings (`TF2`).
+    `select` and `ignore` hold codes or their beginnings (`TF2`); `serving` is what is known of its server.
     """
-    evidence = Evidence(template)
+    evidence = Evidence(template, serving)
     verdict, reason = judge(evidence)
     findings: dict[tuple[str, int, int], Finding] = {}
     for rule in shipped_rules() if rules is None else rules:

@@ -16,6 +16,7 @@ from templatefix.analysis.stability import LoopRun, run_loop
 from templatefix.chat.go import GoChatTemplate
 from templatefix.chat.rendering import ChatTemplate, RenderError
 from templatefix.chat.request import Request
+from templatefix.chat.serving import Serving
 from templatefix.gotemplate.nodes import RangeNode
 from templatefix.gotemplate.source import Span
 
@@ -27,6 +28,7 @@ class Evidence:
     """Everything that a rule may look at. Loops are rendered when they are first asked for."""
 
     template: ChatTemplate
+    serving: Serving = Serving()
 
     def served(self, request: Request) -> Request:
         """A request as the server would render it."""

@@ -9,6 +9,7 @@ from typing import ClassVar
 from templatefix.analysis.evidence import Evidence
 from templatefix.analysis.findings import Finding, Severity
 from templatefix.analysis.stability import LoopRun
+from templatefix.chat.serving import Serving
 from templatefix.gotemplate.source import Span
 
 
@@ -24,6 +25,7 @@ class Rule(ABC):
     FIXABLE: ClassVar[bool]
     VALID: ClassVar[tuple[str, ...]]
     INVALID: ClassVar[tuple[str, ...]]
+    EXAMPLES_ON: ClassVar[Serving] = Serving()  # the server that the examples are for
 
     @abstractmethod
     def check(self, evidence: Evidence) -> Iterator[Finding]:
