@@ -3,48 +3,27 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from support.arms import FIXED, MOVING, arm
 
 from templatefix.analysis.loops import Loop, core_loops
-from templatefix.chat.go import GoChatTemplate
 from templatefix.chat.request import Request
 from templatefix.lab.ab import Arm, Progress, run_ab
 from templatefix.lab.embedded import embedded_engine
 from templatefix.lab.figures import AbResult
 from templatefix.lab.scenario_file import seed_loop
+from templatefix.servers.errors import NotMeasurable
+from templatefix.servers.standin import Attention
+from templatefix.servers.timings import Timings
 from templatefix.servers.tokenizer import byte_level, from_package
 
-MOVING = """<|sys|>{{ .System }}<|end|>
-{{- range $i, $m := .Messages }}
-{{- $last := eq (len (slice $.Messages $i)) 1 }}
-{{- if eq .Role "user" }}<|user|>{{ if and $.Tools $last }}These can be called:
-{{ range $.Tools }}{{ . }}
-{{ end }}{{ end }}{{ .Content }}<|end|>
-{{- else if eq .Role "assistant" }}<|bot|>{{ .Content }}{{ range .ToolCalls }}<|call|>{{ .Function }}{{ end }}<|end|>
-{{- else if eq .Role "tool" }}<|result|>{{ .Content }}<|end|>
-{{- end }}
-{{- end }}<|bot|>"""
-FIXED = """<|sys|>{{ .System }}{{ if .Tools }}
-These can be called:
-{{ range .Tools }}{{ . }}
-{{ end }}{{ end }}<|end|>
-{{- range .Messages }}
-{{- if eq .Role "user" }}<|user|>{{ .Content }}<|end|>
-{{- else if eq .Role "assistant" }}<|bot|>{{ .Content }}{{ range .ToolCalls }}<|call|>{{ .Function }}{{ end }}<|end|>
-{{- else if eq .Role "tool" }}<|result|>{{ .Content }}<|end|>
-{{- end }}
-{{- end }}<|bot|>"""
 OTHER_TAIL = FIXED[: -len("<|bot|>")] + "<|bot|><|think|>"
 SMALL = seed_loop(4, 60, 120).loop()
-
-
-def arm(name: str, text: str) -> Arm:
-    template = GoChatTemplate(text)
-    return Arm(name, template, template.as_served)
 
 
 Runner = Callable[..., AbResult]
@@ -210,3 +189,87 @@ def test_templates_that_only_grow_read_what_is_new(run: Runner, corpus: dict[str
                 grown += 1
                 assert figures.fresh_tokens <= figures.new_tokens + 2, (row["id"], figures)
     assert grown > 30
+
+
+def test_repeats_begin_with_the_other_arm(run: Runner) -> None:
+    seen: list[Progress] = []
+    result = run(arm("moving", MOVING), arm("fixed", FIXED), progress=seen.append, repeats=2)
+    assert [step.label.split(":")[0] for step in seen[::4]] == ["moving", "fixed", "fixed", "moving"]
+    moving = result.arms[0].requests
+    assert [row.repeat for row in moving] == [0] * 4 + [1] * 4
+    assert [row.cached_tokens for row in moving[:4]] == [row.cached_tokens for row in moving[4:]]
+    assert result.repeats == 2
+    assert result.verdict == "better"
+
+
+def test_an_interrupt_ends_with_what_was_measured(run: Runner) -> None:
+    def stop(at: Progress) -> None:
+        if at.done == 6:
+            raise KeyboardInterrupt
+
+    result = run(arm("moving", MOVING), arm("fixed", FIXED), progress=stop)
+    assert result.interrupted
+    assert not result.valid
+    assert result.verdict is None
+    assert result.invalid_reasons == ("interrupted after 6 of 8 requests",)
+    assert [len(one.requests) for one in result.arms] == [4, 2]
+
+
+def test_prompts_are_told_apart_in_parts(run: Runner) -> None:
+    moving, fixed = run(arm("moving", MOVING), arm("fixed", FIXED)).arms
+    for row in (*moving.requests, *fixed.requests):
+        assert sum(part.tokens for part in row.parts) == row.prompt_tokens
+    assert [part.kind for part in fixed.requests[2].parts] == [
+        *("system", "tools", "system", "user", "assistant", "tool", "assistant", "user", "tail"),
+    ]
+    kinds = [[part.kind for part in row.parts] for row in moving.requests]
+    assert "tools" not in kinds[1] + kinds[3]
+    assert kinds[2].index("tools") > kinds[2].index("assistant")
+
+
+class _Forgetful:
+    """An engine whose sessions keep nothing, or refuse."""
+
+    name, source, tokenizer, attention = "embedded", "engine", "none", None
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+
+    @contextmanager
+    def session(self, prompt_bytes: int) -> Iterator[_Forgetful]:
+        yield self
+
+    def evaluate(self, prompt: str, *, n_predict: int = 1, cold: bool = False) -> Timings:
+        if len(prompt) > self.limit:
+            raise NotMeasurable(f"The prompt does not fit: {len(prompt)} tokens for {self.limit}.")
+        return Timings(0, len(prompt), 1.0)
+
+    def token_ends(self, prompt: str) -> list[int]:
+        return list(range(1, len(prompt) + 1))
+
+
+@pytest.mark.parametrize(
+    ("limit", "reason"),
+    [
+        (100_000, "fixed: The engine keeps nothing from one request to the next: its cache is off."),
+        (10, "fixed: The prompt does not fit: "),
+    ],
+)
+def test_a_run_that_is_worth_nothing_says_why(limit: int, reason: str) -> None:
+    engine: Any = _Forgetful(limit)
+    result = run_ab(engine, [arm("fixed", FIXED), arm("again", FIXED)], [SMALL])
+    assert not result.valid
+    assert len(result.invalid_reasons) == 2
+    assert result.invalid_reasons[0].startswith(reason)
+
+
+@pytest.mark.parametrize("attention", ["swa", "recurrent"])
+def test_other_memories_lose_more(tmp_path: Path, attention: Attention) -> None:
+    arms = [arm("moving", MOVING), arm("fixed", FIXED)]
+    loops = [seed_loop(6, 100, 400).loop()]
+    full = run_ab(embedded_engine(arms, loops, None, tmp_path), arms, loops)
+    other = run_ab(embedded_engine(arms, loops, None, tmp_path, attention), arms, loops)
+    assert other.attention == attention
+    assert other.arms[0].requests[1].cached_tokens == 0, "the system text in front of the tools is lost as well"
+    assert full.arms[0].requests[1].cached_tokens > 400
+    assert [row.fresh_tokens for row in other.arms[1].requests] == [row.fresh_tokens for row in full.arms[1].requests]
