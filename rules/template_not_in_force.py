@@ -49,4 +49,4 @@ class TemplateNotInForce(Rule):
         if reason:
             end = evidence.template.source.data.find(b"\n")
             first_line = Span(0, end if end > 0 else len(evidence.template.source.data))
-            yield self.finding(evidence, f"{reason[:1].upper()}{reason[1:]}.", first_line, evidence.core[0], 0)
+            yield self.finding(evidence, f"The template is not in force: {reason}.", first_line, evidence.core[0], 0)

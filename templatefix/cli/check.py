@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from templatefix.analysis.analyse import Analysis
     from templatefix.chat.go import GoChatTemplate
+    from templatefix.chat.serving import Serving
     from templatefix.report.checked import Checked
     from templatefix.servers.targets import Target
 
@@ -44,7 +45,7 @@ def run(
     wanted, unwanted, judges = codes(select), codes(ignore), rules_of(rules)
     results = []
     for number, target in enumerate(targets):
-        checked = _check(target, kind, lambda template: analyse(template, wanted, unwanted, judges))
+        checked = _check(target, kind, lambda template, serving: analyse(template, wanted, unwanted, judges, serving))
         results.append(checked)
         if checked.failure is not None:
             complain(checked.failure)
@@ -54,7 +55,7 @@ def run(
     return 2 if any(c.failure is not None for c in results) else int(any(c.at_least(severity) for c in results))
 
 
-def _check(target: str, kind: str | None, analysed: Callable[[GoChatTemplate], Analysis]) -> Checked:
+def _check(target: str, kind: str | None, analysed: Callable[[GoChatTemplate, Serving], Analysis]) -> Checked:
     """Check one target; a failure is part of the result, so that it stops no other."""
     try:
         found = resolved(target, kind)
@@ -65,7 +66,7 @@ def _check(target: str, kind: str | None, analysed: Callable[[GoChatTemplate], A
     return look(found, analysed)
 
 
-def look(found: Target, analysed: Callable[[GoChatTemplate], Analysis]) -> Checked:
+def look(found: Target, analysed: Callable[[GoChatTemplate, Serving], Analysis]) -> Checked:
     """Check a target that was read."""
     from templatefix.report.checked import Checked
 
@@ -74,8 +75,25 @@ def look(found: Target, analysed: Callable[[GoChatTemplate], Analysis]) -> Check
     try:
         template = template_of(found)
     except CliError as error:
-        return Checked(found.name, text=text, failure=str(error), note=note)
-    return Checked(found.name, template.kind, text, file, found.position, analysed(template), note=note)
+        return Checked(found.name, text=text, failure=note if found.reason and note else str(error), note=note)
+    analysis = analysed(template, _serving(found))
+    return Checked(found.name, template.kind, text, file, found.position, analysis, note=note)
+
+
+def _serving(found: Target) -> Serving:
+    """What is known of the target's server."""
+    from templatefix.chat.serving import Serving
+
+    if found.shown is None:
+        return Serving(not_in_force=found.not_in_force() or "")
+    from templatefix.servers.errors import ServerError
+    from templatefix.servers.in_force import serving_of
+    from templatefix.servers.ollama import OllamaClient
+
+    try:
+        return serving_of(OllamaClient(), found.shown)
+    except ServerError:
+        return Serving(not_in_force=found.not_in_force() or "")
 
 
 def show(checked: Checked, first: bool = True) -> None:

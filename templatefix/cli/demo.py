@@ -27,7 +27,7 @@ def run() -> int:
     sample = _sample()
     template = template_of(sample)
     _headline(f"1. What is wrong: templatefix check {SAMPLE}")
-    check.show(check.look(sample, analyse))
+    check.show(check.look(sample, lambda one, serving: analyse(one, serving=serving)))
     _headline(f"2. The change and its proof: templatefix patch {SAMPLE}")
     result = patched(template)
     patch.show(sample, result)

@@ -13,7 +13,8 @@ from templatefix.servers.names import ModelName
 from templatefix.servers.shown import Shown
 
 PREFIX = "application/vnd.ollama.image."
-_SMALL = frozenset({"template", "params", "system", "messages"})  # layers that are read; weights never are
+CONFIG = "application/vnd.docker.container.image.v1+json"
+SMALL = frozenset({"template", "params", "system", "messages"})  # layers that are read; weights never are
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +81,8 @@ class Store:
         return found if found.digest == digest.removeprefix("sha256:") else None
 
     def small_layer(self, layer: Layer) -> bytes | None:
-        """The bytes of a template, params, system or messages layer, if they can be read and fit the digest."""
-        if layer.kind not in _SMALL:
+        """The bytes of a config, template, params, system or messages layer, if they can be read and fit the digest."""
+        if layer.kind not in SMALL and layer.media_type != CONFIG:
             raise ValueError(f"a {layer.kind} layer is not read")
         try:
             data = (self.root / "blobs" / layer.digest.replace(":", "-")).read_bytes()

@@ -14,12 +14,15 @@ from templatefix.servers.errors import ServerError
 from templatefix.servers.modelfile import Modelfile, ModelfileError, looks_like_modelfile
 from templatefix.servers.names import ModelName
 from templatefix.servers.ollama import OllamaClient
-from templatefix.servers.shown import Shown
+from templatefix.servers.packed import Packed, from_registry
+from templatefix.servers.shown import Shown, is_jinja
 
-Kind = Literal["go", "modelfile", "model"]
+Kind = Literal["go", "modelfile", "model", "registry"]
 KINDS = ("model", "go", "jinja", "modelfile", "gguf")  # what `--as` takes
+REGISTRY = "registry:"
 LIMIT = 16 * 1024 * 1024  # bytes; no chat template comes near it
 
+_NO_TEMPLATE = "{{ .Prompt }}"  # what a tag without a template shows
 _JINJA = (".jinja", ".jinja2", ".j2")
 _FILES = (*_JINJA, ".gguf", ".tmpl", ".gotmpl", ".gohtml", ".txt", ".json", ".modelfile", ".template")
 
@@ -38,6 +41,8 @@ class Target:
     path: Path | None = None
     modelfile: Modelfile | None = None
     shown: Shown | None = None
+    packed: Packed | None = None
+    reason: str = ""  # why prompts are not made with this template, where that was seen when it was read
 
     def written(self, template: str) -> bytes:
         """The bytes of a file with another template: a template, or a Modelfile where one came in.
@@ -59,8 +64,12 @@ class Target:
 
     def not_in_force(self) -> str | None:
         """Why prompts are not made with this template, as far as its source tells; or None."""
+        if self.reason:
+            return self.reason
         if self.shown is not None:
             return self.shown.not_in_force()
+        if self.packed is not None:
+            return self.packed.not_in_force()
         renderer = self.modelfile.find("renderer") if self.modelfile is not None else None
         if renderer is not None and renderer.value:
             return f"{self.name} has RENDERER {renderer.value}: the server would ignore its TEMPLATE"
@@ -82,8 +91,8 @@ def resolve(
         raise TargetError(f"--as takes one of {', '.join(KINDS)}, not {kind}")
     if target == "-" and kind != "model":
         return _of_bytes("standard input", _limited(stdin or sys.stdin.buffer, "standard input"), kind or "go", None)
-    if target.startswith("registry:") and kind is None and not os.path.lexists(target):
-        raise TargetError(f"{target}: templates cannot be read from a registry yet")
+    if target.startswith(REGISTRY) and kind is None and not os.path.lexists(target):
+        return _of_registry(target)
     if kind == "model" or (kind is None and not os.path.lexists(target) and not _is_path(target)):
         return _of_model(target, client)
     return _of_file(target, kind)
@@ -105,7 +114,31 @@ def _of_model(target: str, client: Callable[[], OllamaClient]) -> Target:
         raise type(error)(f"{target}: {error}, and there is no such file", *error.args[1:]) from error
     if not shown.template:
         raise TargetError(f"{target}: the server shows no template for it")
-    return Target(target, "model", Source(shown.template, target), shown=shown)
+    reason = shown.not_in_force() or ""
+    carried = _carried(shown) if is_jinja(shown.template) else ""
+    return Target(target, "model", Source(carried or shown.template, target), shown=shown, reason=reason)
+
+
+def _carried(shown: Shown) -> str:
+    """The Go template that a tag carries although another one is in force: `show` has it in the Modelfile's text."""
+    try:
+        template = Modelfile.from_bytes(shown.modelfile.encode("utf-8", "surrogateescape")).template
+    except ModelfileError:
+        return ""
+    return template.value if template is not None and template.value != _NO_TEMPLATE else ""
+
+
+def _of_registry(target: str) -> Target:
+    name = target.removeprefix(REGISTRY)
+    try:
+        found = from_registry(name)
+    except ValueError as error:
+        raise TargetError(f"{target}: {error}") from error
+    except ServerError as error:
+        raise type(error)(f"{target}: {error}", *error.args[1:]) from error
+    if not found.template:
+        raise TargetError(f"{target} carries no template; a Jinja text in its weights would be in force")
+    return Target(target, "registry", Source(found.template, target), packed=found)
 
 
 def _of_file(target: str, kind: str | None) -> Target:

@@ -130,7 +130,11 @@ def test_what_cannot_be_read(here: Path, name: str, data: bytes, kind: str | Non
         ("./none", None, "there is no file ./none"),
         ("none.tmpl", None, "there is no file none.tmpl"),
         ("owl:1", "go", "there is no file owl:1"),
-        ("registry:owl:1", None, "registry:owl:1: templates cannot be read from a registry yet"),
+        (
+            "registry:Bad Name!",
+            None,
+            "registry:Bad Name!: 'Bad Name!' is not a model name: its model 'Bad Name!' cannot be used",
+        ),
         (
             "what is this",
             None,
