@@ -7,6 +7,7 @@ reappear that was eaten nor let a marker eat white space that was printed. All o
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Callable
 
 from templatefix.gotemplate.edits import Edit
 from templatefix.gotemplate.nodes import (
@@ -31,12 +32,16 @@ _SPACE = b" \t\r\n"
 
 def without_left_marker(text: str) -> str:
     """Template text whose first action does not trim what stands in front of it."""
-    return "{{" + text[3:] if text.startswith("{{-") and text[3:4].isspace() else text
+    if not text.startswith("{{-") or not text[3:4].isspace():
+        return text
+    return "{{" + text[4:] if text.startswith("/*", 4) else "{{" + text[3:]  # a comment stands right at its delimiter
 
 
 def without_right_marker(text: str) -> str:
     """Template text whose last action does not trim what stands behind it."""
-    return text[:-3] + "}}" if text.endswith("-}}") and text[-4:-3].isspace() else text
+    if not text.endswith("-}}") or not text[-4:-3].isspace():
+        return text
+    return text[:-4] + "}}" if text.endswith("*/", 0, -4) else text[:-3] + "}}"
 
 
 class Surgeon:
@@ -136,13 +141,22 @@ class Surgeon:
         else:
             head_space, tail_space = printed_after, printed_before
         if left is not None and head_space and self.trims_right(left):
-            edits.append(Edit(Span(left.end - 3, left.end - 2), ""))
+            edits.append(self._without_marker(left, without_right_marker))
             start = min(start, left.end) if start > left.end else start
         if right is not None and tail_space and self.trims_left(right):
-            edits.append(Edit(Span(right.start + 2, right.start + 3), ""))
+            edits.append(self._without_marker(right, without_left_marker))
             end = max(end, right.start) if end < right.start else end
         edits.append(Edit(Span(start, end), text))
         return edits
+
+    def _without_marker(self, action: Span, change: Callable[[str], str]) -> Edit:
+        """Take the marker off one end of an action."""
+        text = self.source.slice(action)
+        bare = change(text)
+        cut = len(text) - len(bare)
+        if text[:3] == "{{-" and bare[:3] != "{{-":
+            return Edit(Span(action.start + 2, action.start + 2 + cut), "")
+        return Edit(Span(action.end - 2 - cut, action.end - 2), "")
 
     def keep_arm(self, branch: BranchNode, kept: ListNode | None) -> list[Edit]:
         """Take a branch away but for one of its arms (None: for all of it); the rest of an `else if` chain stays."""
