@@ -260,25 +260,28 @@ def _tool(value: Any, index: int) -> Struct:
     return Struct(_TOOL, fields, Origin("tool", index, ""))
 
 
-# An agent sends the same tools and messages again and again, and values are never changed: each is made once. They are
-# looked up by their content, packed by the standard library's fastest serialiser.
+# An agent sends the same tools and messages again and again, a check or a proof renders the same requests by several
+# templates, and values are never changed: each is made once. They are looked up by their content, packed by the
+# standard library's fastest serialiser.
+
+_REQUEST_LIMIT: Final = 64 * 1024  # bytes of a packed request that is kept
 
 
-def _pack(value: Any) -> bytes | None:
+def _pack(value: Any, limit: int = 256 * 1024) -> bytes | None:
     try:
         packed = packing.dumps(value, 2)  # version 2 has no references, so equal values pack to equal bytes
     except ValueError:
         return None
-    return packed if len(packed) <= _PACKED_LIMIT else None
-
-
-_PACKED_LIMIT: Final = 256 * 1024
+    return packed if len(packed) <= limit else None
 
 
 def tools_value(tools: Sequence[Mapping[str, Any]]) -> Slice:
     """The template's `.Tools`."""
     packed = _pack(tools)
     return _tools(tools) if packed is None else _packed_tools(packed)
+
+
+_NO_TOOLS: Final = Slice(_TOOLS, [], Origin("tools", -1, ""))
 
 
 @lru_cache(maxsize=32)
@@ -408,6 +411,16 @@ def _flags(request: Request) -> dict[str, Any]:
 
 def chat_data(request: Request) -> Map:
     """The root of a template that uses `.Messages`."""
+    packed = _pack(tuple([getattr(request, name) for name in Request.__slots__]), _REQUEST_LIMIT)
+    return _chat_data(request) if packed is None else _packed_chat_data(packed)
+
+
+@lru_cache(maxsize=128)
+def _packed_chat_data(packed: bytes) -> Map:
+    return _chat_data(Request(*packing.loads(packed)))
+
+
+def _chat_data(request: Request) -> Map:
     collated = Collated(request)
     return Map(
         MAP_OF_ANY,
@@ -416,7 +429,7 @@ def chat_data(request: Request) -> Map:
             "Messages": Slice(
                 _MESSAGES, [message_value(*message) for message in collated.messages], is_nil=not collated.messages
             ),
-            "Tools": tools_value(request.tools),
+            "Tools": _NO_TOOLS if request.empty_tools else tools_value(request.tools),
             "Response": "",
             **_flags(request),
         },

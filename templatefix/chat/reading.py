@@ -7,6 +7,8 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final, NoReturn
 
+import orjson
+
 from templatefix.chat.request import Request
 
 _HALF: Final = re.compile(rb"\\u[dD][89a-fA-F]")
@@ -21,6 +23,14 @@ class BadRequest(ValueError):
 
 def read_json(data: bytes) -> Any:
     """The value of a JSON text; raises BadRequest with the place where the text is wrong."""
+    try:
+        return orjson.loads(data)
+    except orjson.JSONDecodeError:
+        return _read_as_go(data)
+
+
+def _read_as_go(data: bytes) -> Any:
+    """What orjson refuses and Go takes (bytes that are not UTF-8, lone surrogates), and errors with their places."""
     broken = False
     try:
         text = data.decode()
@@ -62,7 +72,8 @@ def read_request(value: Any) -> Request:
         raise BadRequest(f"think must be true, false or a level, not {_kind(think)}")
     if level is not None and not isinstance(level, str):
         raise BadRequest(f"think_level must be a string, not {_kind(level)}")
-    return Request(tuple(value.get("messages") or ()), tuple(value.get("tools") or ()), think, level or "")
+    tools = value.get("tools")
+    return Request(tuple(value.get("messages") or ()), tuple(tools or ()), think, level or "", tools == [])
 
 
 def _no_number(name: str) -> NoReturn:

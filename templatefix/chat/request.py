@@ -15,6 +15,7 @@ class Request:
     tools: tuple[Mapping[str, Any], ...] = ()
     think: bool | None = None  # None: the request says nothing
     think_level: str = ""  # "low", "medium", "high", or empty
+    empty_tools: bool = False  # an empty list of tools was sent, which prints as [] where no list prints as null
 
     @classmethod
     def from_json(cls, row: Mapping[str, Any]) -> Request:
@@ -24,6 +25,7 @@ class Request:
             tools=tuple(row.get("tools") or ()),
             think=row.get("think"),
             think_level=row.get("think_level") or "",
+            empty_tools=row.get("tools") == [],
         )
 
     def thinking_as_served(self, thinks: bool) -> Request:

@@ -48,6 +48,7 @@ class Expressions:
         self.slots = 0
         self.ranged_dot = 0
         self.ranged: dict[int, int] = {}
+        self._dots_boxed: dict[int, Expression] = {}
 
     def new_slot(self) -> int:
         """Another place in the state."""
@@ -160,7 +161,7 @@ class Expressions:
     def _path(self, node: FieldNode | ChainNode | VariableNode) -> tuple[Expression, Expression, tuple[str, ...], At]:
         """What fields are read from, whether that is held in an interface, the fields, and where Go then is."""
         if isinstance(node, FieldNode):
-            return dot_itself, self._is_boxed(DotNode(node.span, node.pos)), node.ident, node
+            return dot_itself, self._is_dot_boxed(), node.ident, node
         if isinstance(node, VariableNode):
             variable = VariableNode(node.span, node.pos, node.ident[:1])
             return self._variable(node), self._is_boxed(variable), node.ident[1:], node
@@ -173,8 +174,7 @@ class Expressions:
             ranged = self.ranged
             return lambda state, dot: slot in ranged and holds_any(state.variables[ranged[slot]])
         if isinstance(node, DotNode):
-            ranged_dot = self.ranged_dot
-            return lambda state, dot: ranged_dot > 0 and holds_any(state.variables[ranged_dot])
+            return self._is_dot_boxed()
         if not isinstance(node, (FieldNode, ChainNode, VariableNode)):
             return _constant(False)
         receiver, boxed, names, at = self._path(node)
@@ -184,9 +184,19 @@ class Expressions:
 
         return is_boxed
 
-    def _bound(self, node: Node) -> Expression:
+    def _is_dot_boxed(self) -> Expression:
+        place = self.ranged_dot
+        if place not in self._dots_boxed:
+            self._dots_boxed[place] = (
+                (lambda state, dot: holds_any(state.variables[place])) if place else _constant(False)
+            )
+        return self._dots_boxed[place]
+
+    def _bound(self, node: Node, evaluate: Expression) -> Expression:
         """An index of `slice`, which Go does not take out of its interface (and so refuses)."""
-        evaluate, boxed = self._argument(node, "value"), self._is_boxed(node)
+        if isinstance(node, (NumberNode, PipeNode)):
+            return evaluate
+        boxed = self._is_boxed(node)
 
         def run_bound(state: State, dot: Any) -> Any:
             value = evaluate(state, dot)
@@ -210,7 +220,7 @@ class Expressions:
             steps = list(zip(operands, map(last_at, args), strict=True))
             return calls.short_circuit(name == "or", steps, final, node)
         if builtin and name == "slice":
-            operands[1:] = map(self._bound, args[1:])
+            operands[1:] = map(self._bound, args[1:], operands[1:])
         found = operands
         if final is not None:
             # What is piped comes first and is converted last: the call finds all operands evaluated.

@@ -2,7 +2,7 @@
 
 Every node knows the bytes it was written in (`span`, delimiters included where it is an action) and Go's own position
 (`pos`, a byte offset that Go's error sentences are built on). White space that a trim marker removes belongs to no
-node but lies within a text node's `raw` span.
+node but lies within a text node's `raw` span. Nodes are compared by identity: two that read the same are not the same.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TypeAlias
 from templatefix.gotemplate.source import Span
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Node:
     """What all nodes have."""
 
@@ -21,7 +21,7 @@ class Node:
     pos: int  # Go's Pos: the byte offset that Go's execution errors name
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class TextNode(Node):
     """Text outside actions. `span` covers what is printed."""
 
@@ -29,31 +29,31 @@ class TextNode(Node):
     raw: Span  # the text as written, trimmed white space included
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class CommentNode(Node):
     """`{{/* … */}}`, delimiters included in the span."""
 
     text: str  # from /* to */
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class BoolNode(Node):
     """`true` or `false`."""
 
     value: bool
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class NilNode(Node):
     """`nil`."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class DotNode(Node):
     """`.`"""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class NumberNode(Node):
     """A number or character constant; each `*_value` is None where Go's IsInt, IsUint, … is false."""
 
@@ -65,7 +65,7 @@ class NumberNode(Node):
     is_char: bool  # written as 'x'
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class StringNode(Node):
     """A quoted or raw string constant."""
 
@@ -73,28 +73,28 @@ class StringNode(Node):
     value: str  # unquoted
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class FieldNode(Node):
     """`.A.B`: fields of dot."""
 
     ident: tuple[str, ...]  # ("A", "B")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class VariableNode(Node):
     """`$x.A`: a variable and fields of it."""
 
     ident: tuple[str, ...]  # ("$x", "A")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class IdentifierNode(Node):
     """The name of a function."""
 
     ident: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class ChainNode(Node):
     """`(pipe).A.B`: fields of a parenthesised pipeline (or of another operand)."""
 
@@ -102,14 +102,14 @@ class ChainNode(Node):
     field: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class CommandNode(Node):
     """One command of a pipeline: an operand, or a function or method with arguments."""
 
     args: tuple[Node, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class PipeNode(Node):
     """A pipeline. In parentheses, the span holds them."""
 
@@ -118,31 +118,31 @@ class PipeNode(Node):
     cmds: tuple[CommandNode, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class ListNode(Node):
-    """A sequence of nodes: the body of a template or of a block; the span runs from the action before to the one after."""
+    """The nodes of a template or a block's body; the span runs from the action before to the one after."""
 
     nodes: tuple[Node, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class ActionNode(Node):
     """`{{ pipe }}`."""
 
     pipe: PipeNode
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class ElseNode(Node):
     """`{{ else }}`, or the whole `{{ else if … }}` / `{{ else with … }}` action."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class EndNode(Node):
     """`{{ end }}`."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class BranchNode(Node):
     """What `if`, `range` and `with` have in common.
 
@@ -160,32 +160,32 @@ class BranchNode(Node):
     chained: bool
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class IfNode(BranchNode):
     """`{{ if pipe }} list {{ else }} else_list {{ end }}`."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class RangeNode(BranchNode):
     """`{{ range pipe }} list {{ else }} else_list {{ end }}`."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class WithNode(BranchNode):
     """`{{ with pipe }} list {{ else }} else_list {{ end }}`."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class BreakNode(Node):
     """`{{ break }}`."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class ContinueNode(Node):
     """`{{ continue }}`."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class TemplateNode(Node):
     """`{{ template "name" pipe }}`."""
 
@@ -193,7 +193,7 @@ class TemplateNode(Node):
     pipe: PipeNode | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class DefineNode(Node):
     """`{{ define "name" }} list {{ end }}`; Go keeps no node for it."""
 
@@ -203,7 +203,7 @@ class DefineNode(Node):
     end: EndNode
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class BlockNode(Node):
     """`{{ block "name" pipe }} list {{ end }}`: a definition, executed where it stands."""
 

@@ -78,20 +78,18 @@ class Statements:
         pairs = [(n, s) for n, s in zip(node.nodes, map(self._statement, node.nodes), strict=True) if s is not _nothing]
         if not pairs:
             return _nothing
-        statements = [s for _, s in pairs]
-        if len(statements) == 1:
-            return statements[0]
+        if len(pairs) == 1:
+            return pairs[0][1]
         # Text is printed by the list itself: every statement leaves the scope as it found it.
-        node_of_text = [n if isinstance(n, TextNode) else None for n, _ in pairs]
-        steps = tuple(zip(node_of_text, statements, strict=True))
+        steps = tuple([(n, n.text, s) if isinstance(n, TextNode) else (None, "", s) for n, s in pairs])
 
         def run_list(state: State, dot: Any) -> None:
             emit, scope = state.emit, state.scope
-            for text, step in steps:
-                if text is None:
+            for node, text, step in steps:
+                if node is None:
                     step(state, dot)
                 else:
-                    emit((text, scope, text.text))
+                    emit((node, scope, text))
 
         return run_list
 
