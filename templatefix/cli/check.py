@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from templatefix.cli.inputs import codes, known, resolved, rules_of, template_of
-from templatefix.cli.options import Format, Ignore, Kind, Rules, Select, Targets
+from templatefix.cli.inputs import all_or, codes, known, resolved, rules_of, template_of
+from templatefix.cli.options import All, Format, Ignore, Kind, Rules, Select, SomeTargets
 from templatefix.cli.output import CliError, colours, complain, say_json, write
 
 if TYPE_CHECKING:
@@ -23,7 +23,8 @@ _FORMATS = ("text", "json")
 
 
 def run(
-    targets: Targets,
+    targets: SomeTargets = None,
+    every: All = False,
     form: Format = "text",
     fail_on: Annotated[
         str, typer.Option(metavar="error|warning|info", help="The least finding that gives exit code 1.")
@@ -44,8 +45,13 @@ def run(
     severity = known("--fail-on", fail_on, SEVERITIES)
     wanted, unwanted, judges = codes(select), codes(ignore), rules_of(rules)
     results = []
-    for number, target in enumerate(targets):
-        checked = _check(target, kind, lambda template, serving: analyse(template, wanted, unwanted, judges, serving))
+    names = all_or(targets or (), every)
+    for number, target in enumerate(names):
+        checked = _check(
+            target,
+            "model" if every else kind,
+            lambda template, serving: analyse(template, wanted, unwanted, judges, serving),
+        )
         results.append(checked)
         if checked.failure is not None:
             complain(checked.failure)

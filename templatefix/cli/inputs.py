@@ -48,6 +48,21 @@ def resolved(target: str, as_kind: str | None) -> Target:
         raise CliError(str(error)) from error
 
 
+def all_or(targets: Sequence[str], every: bool) -> list[str]:
+    """The targets on the command line, or with `--all` every model on the server; exactly one of both is wanted."""
+    if every == bool(targets):
+        raise CliError("--all takes every model on the server: name no other" if every else "a TARGET is wanted; see --help")
+    if not every:
+        return list(targets)
+    from templatefix.servers.errors import ServerError
+    from templatefix.servers.ollama import OllamaClient
+
+    try:
+        return sorted(OllamaClient().tags())
+    except ServerError as error:
+        raise CliError(str(error)) from error
+
+
 def served(target: Target, template: GoChatTemplate) -> Callable[[Request], Request]:
     """What a server makes of a request before this template sees it."""
     if target.shown is None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from templatefix.cli.inputs import codes, known, resolved, template_of
-from templatefix.cli.options import Format, Ignore, Kind, Select, Target
+from templatefix.cli.inputs import all_or, codes, known, resolved, template_of
+from templatefix.cli.options import All, Format, Ignore, Kind, Select, SomeTarget
 from templatefix.cli.output import CliError, colours, complain, confirm, progress_line, save, say, say_json, write
 
 if TYPE_CHECKING:
@@ -23,7 +23,8 @@ PLACEMENTS: tuple[Placement, ...] = ("system", "first-user")
 
 
 def run(
-    target: Target,
+    target: SomeTarget = None,
+    every: All = False,
     output: Annotated[
         str | None,
         typer.Option("--output", "-o", metavar="FILE", help="Write the variant here, as it came; - for stdout."),
@@ -47,9 +48,14 @@ def run(
     """
     known("--format", form, ("text", "json"))
     where = known("--placement", placement, PLACEMENTS)
-    found = resolved(target, kind)
+    if every and (output is not None or tag is not None):
+        raise CliError("--all makes a tag of every model that needs it; -o and --tag are for one")
+    if every:
+        return _all(where, codes(select), codes(ignore), dry_run, force, yes, form)
+    (name,) = all_or([target] if target else [], False)
+    found = resolved(name, kind)
     if tag is not None and found.shown is None:
-        raise CliError(f"--tag is for models on a server, and {target} is none")
+        raise CliError(f"--tag is for models on a server, and {name} is none")
     result = _patched(found, where, codes(select), codes(ignore))
     code = int(bool(result.refused) and not result.changed)
     if form == "text":
@@ -64,6 +70,41 @@ def run(
     if form == "text" and result.changed and output != "-" and report is None:
         say(_where(output, dry_run, found))
     return code
+
+
+def _all(
+    placement: Placement,
+    select: Collection[str],
+    ignore: Collection[str],
+    dry_run: bool,
+    force: bool,
+    yes: bool,
+    form: str,
+) -> int:
+    """Every model on the server that needs it, one after another; what fails stops no other."""
+    worst, results = 0, []
+    for name in all_or((), True):
+        try:
+            found = resolved(name, "model")
+            result = _patched(found, placement, select, ignore)
+            code, report = int(bool(result.refused) and not result.changed), None
+            if form == "text" and (result.changed or result.refused):
+                show(found, result)
+            if result.changed and not dry_run:
+                report, code = _tagged(found, result, None, force, yes)
+        except CliError as error:
+            complain(str(error))
+            code = 2
+        else:
+            results.append(_json(found, result, report))
+            if form == "text" and report is not None:
+                _end(found, result, report, form)
+        worst = max(worst, code)
+    if form == "json":
+        say_json({"version": 1, "results": results})
+    elif not any(result["changed"] or result["refused"] for result in results):
+        say("no model on the server needs a patch")
+    return worst
 
 
 def _where(output: str | None, dry_run: bool, found: targets.Target) -> str:
@@ -159,6 +200,10 @@ def _end(found: targets.Target, result: PatchResult, report: TagReport | None, f
 
             write("\n" + tag_text(found.name, report))
         return
+    say_json(_json(found, result, report))
+
+
+def _json(found: targets.Target, result: PatchResult, report: TagReport | None) -> dict[str, Any]:
     made = result.to_json(found.name)
     if report is not None:
         made["tag"] = {
@@ -167,4 +212,4 @@ def _end(found: targets.Target, result: PatchResult, report: TagReport | None, f
             "shared_bytes": report.shared_bytes,
             "added_bytes": report.added_bytes,
         }
-    say_json(made)
+    return made
