@@ -124,7 +124,7 @@ def broken(good: Good, old: str, new: str, count: int = 1) -> Proof:
             "\n{{ range .ToolCalls }}\n{",
             "\nCALLS {{ range .ToolCalls }}\n{",
             "derived_unchanged",
-            "first if over the calls",
+            "tool-call tag was '{' and is 'CALLS'",
             id="other text behind the first if over the calls",
         ),
         pytest.param('eq .Role "tool"', 'eq "tool" .Role', "derived_unchanged", "round trip", id="round trip lost"),
