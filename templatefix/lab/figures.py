@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -53,6 +53,14 @@ class ArmFigures:
         return tuple([request for request in self.requests if request.step > 0])
 
     @property
+    def averaged(self) -> tuple[RequestFigures, ...]:
+        """One row for each request of a scenario: the mean over the repeats that came so far, in whole tokens."""
+        groups: dict[tuple[str, int], list[RequestFigures]] = {}
+        for request in self.requests:
+            groups.setdefault((request.scenario, request.step), []).append(request)
+        return tuple([_mean(rows) for rows in groups.values()])
+
+    @property
     def hit_rate(self) -> float:
         """Cached over prompt tokens of all requests."""
         return float(_rate(self.requests))
@@ -81,6 +89,12 @@ class ArmFigures:
         """What a model that reads so fast spends on a warm prompt, on average."""
         warm = self.warm
         return sum(request.fresh_tokens for request in warm) / len(warm) / tokens_a_second if warm else 0.0
+
+    @property
+    def rewritten_tokens(self) -> int | None:
+        """Tokens of replies that later prompts word otherwise than they were generated; None where nobody knows."""
+        known = [row.rewritten_tokens for row in self.requests if row.rewritten_tokens is not None]
+        return sum(known) if known else None
 
     @property
     def fresh_over_new(self) -> float | None:
@@ -130,6 +144,22 @@ class AbResult:
         if len(self.arms) != 2 or not self.repeats:
             return None
         return (self.arms[0].prompt_ms - self.arms[1].prompt_ms) / self.repeats
+
+
+def _mean(rows: Sequence[RequestFigures]) -> RequestFigures:
+    """The mean of the counts; what is no count is that of the first row."""
+    if len(rows) == 1:
+        return rows[0]
+    cached = round(sum(row.cached_tokens for row in rows) / len(rows))
+    fresh = round(sum(row.fresh_tokens for row in rows) / len(rows))
+    return replace(
+        rows[0],
+        prompt_tokens=cached + fresh,
+        cached_tokens=cached,
+        fresh_tokens=fresh,
+        new_tokens=round(sum(row.new_tokens for row in rows) / len(rows)),
+        prompt_ms=sum(row.prompt_ms for row in rows) / len(rows),
+    )
 
 
 def compared(first: ArmFigures, second: ArmFigures) -> Verdict:

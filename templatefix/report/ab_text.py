@@ -6,21 +6,25 @@ import textwrap
 from itertools import groupby, zip_longest
 
 from templatefix.lab.figures import AbResult, ArmFigures, RequestFigures
+from templatefix.report.ab_words import further_words, percent, source_words, verdict_words
 
 WIDTH = 80
-_BLOCK = 35  # columns of one arm
+_BLOCK = 37  # columns of one arm
 _LABEL = 5
-_HEAD = f"{'cached / prompt':>16}{'hit':>8}{'fresh':>6}{'new':>5}"
-_SAID = {
-    "better": "Better: of the warm prompt tokens, {after} come from the cache with {b}, {before} with {a}.",
-    "same": "The same: of the warm prompt tokens, {after} come from the cache with {b}, {before} with {a}.",
-    "worse": "Worse: of the warm prompt tokens, {after} come from the cache with {b}, {before} with {a}.",
-}
+_HEAD = f"{'cached / prompt':>16}{'hit':>8}{'fresh':>7}{'new':>6}"
+_FIRST, _LAST = 8, 4  # rows of a long loop that are shown
+
+_Rows = tuple[RequestFigures | None, ...]
 
 
-def ab_text(result: AbResult) -> str:
-    """The table, a line of totals, and the verdict in words; ends with a newline."""
-    lines = _wrapped(f"engine {result.engine}, figures from the {result.source}, tokenizer {result.tokenizer}")
+def ab_text(result: AbResult, rate: float | None = None) -> str:
+    """The table, a line of totals, and the verdict in words; ends with a newline.
+
+    `rate`: tokens of a prompt that the user's model reads in a second.
+    """
+    lines = _wrapped(source_words(result))
+    if result.repeats > 1:
+        lines.append(f"means of {result.repeats} repeats")
     lines.append("")
     for first in range(0, len(result.arms), 2):
         lines += _side_by_side(result.arms[first : first + 2])
@@ -29,9 +33,9 @@ def ab_text(result: AbResult) -> str:
         for reason in result.invalid_reasons:
             lines += _wrapped(f"- {reason}")
     elif result.verdict is not None:
-        one, other = result.arms
-        before, after = _percent(one.warm_hit_rate), _percent(other.warm_hit_rate)
-        lines += _wrapped(_SAID[result.verdict].format(a=one.name, b=other.name, before=before, after=after))
+        lines += _wrapped(verdict_words(result))
+    for words in further_words(result, rate):
+        lines += _wrapped(words)
     return "\n".join(line.rstrip() for line in lines) + "\n"
 
 
@@ -40,37 +44,44 @@ def _wrapped(text: str) -> list[str]:
 
 
 def _side_by_side(arms: tuple[ArmFigures, ...]) -> list[str]:
-    lines = ["step".ljust(_LABEL) + "  ".join(_fitted(arm.name).center(_BLOCK) for arm in arms)]
-    lines.append(" " * _LABEL + "  ".join(_HEAD for _ in arms))
-    loops = [[list(rows) for _, rows in groupby(arm.requests, key=lambda row: row.scenario)] for arm in arms]
+    lines = ["step".ljust(_LABEL) + " ".join(_fitted(arm.name).center(_BLOCK) for arm in arms)]
+    lines.append(" " * _LABEL + " ".join(_HEAD for _ in arms))
+    loops = [[list(rows) for _, rows in groupby(arm.averaged, key=lambda row: row.scenario)] for arm in arms]
     for blocks in zip_longest(*loops, fillvalue=[]):
         lines.append(next(rows[0].scenario for rows in blocks if rows))
-        for rows in zip_longest(*blocks):
-            label = next(str(row.step) for row in rows if row)
-            lines.append(label.rjust(_LABEL - 1) + " " + "  ".join(_row(row) for row in rows))
-    lines.append("warm " + "  ".join(_total(arm) for arm in arms))
+        lines += _loop(list(zip_longest(*blocks)))
+    lines.append("warm " + " ".join(_total(arm) for arm in arms))
     return [*lines, ""]
+
+
+def _loop(rows: list[_Rows]) -> list[str]:
+    """The rows of a loop; the middle of a long one is left out."""
+    if len(rows) <= _FIRST + _LAST + 1:
+        return [_line(row) for row in rows]
+    left_out = f"{'…':>{_LABEL - 1}} {len(rows) - _FIRST - _LAST} more requests"
+    return [*map(_line, rows[:_FIRST]), left_out, *map(_line, rows[-_LAST:])]
+
+
+def _line(rows: _Rows) -> str:
+    label = next(str(row.step) for row in rows if row)
+    return label.rjust(_LABEL - 1) + " " + " ".join(_row(row) for row in rows)
 
 
 def _row(row: RequestFigures | None) -> str:
     if row is None:
         return " " * _BLOCK
     share = f"{row.cached_tokens} / {row.prompt_tokens}"
-    return f"{share:>16}{_percent(row.hit_rate):>8}{row.fresh_tokens:>6}{row.new_tokens:>5}"
+    return f"{share:>16}{percent(row.hit_rate):>8}{row.fresh_tokens:>7}{row.new_tokens:>6}"
 
 
 def _total(arm: ArmFigures) -> str:
-    cached = sum(row.cached_tokens for row in arm.warm)
-    prompt = sum(row.prompt_tokens for row in arm.warm)
-    fresh = sum(row.fresh_tokens for row in arm.warm)
-    new = sum(row.new_tokens for row in arm.warm)
-    return f"{f'{cached} / {prompt}':>16}{_percent(arm.warm_hit_rate):>8}{fresh:>6}{new:>5}"
-
-
-def _percent(rate: float) -> str:
-    """Two decimals, rounded down at the top: what is not all is never shown as 100 %."""
-    return f"{min(rate * 100, 99.99):.2f}%" if rate < 1 else "100.00%"
+    warm = [row for row in arm.averaged if row.step > 0]
+    cached = sum(row.cached_tokens for row in warm)
+    prompt = sum(row.prompt_tokens for row in warm)
+    fresh = sum(row.fresh_tokens for row in warm)
+    new = sum(row.new_tokens for row in warm)
+    return f"{f'{cached} / {prompt}':>16}{percent(arm.warm_hit_rate):>8}{fresh:>7}{new:>6}"
 
 
 def _fitted(name: str) -> str:
-    return name if len(name) <= _BLOCK else name[:16] + "…" + name[-18:]
+    return name if len(name) <= _BLOCK else name[:17] + "…" + name[-19:]
