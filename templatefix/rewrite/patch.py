@@ -12,6 +12,7 @@ from templatefix.analysis.findings import Finding
 from templatefix.chat.go import GoChatTemplate
 from templatefix.chat.rendering import ChatTemplate
 from templatefix.gotemplate.source import Span
+from templatefix.rewrite.adaptations import LOST, PARALLEL, RESULTS, adapt
 from templatefix.rewrite.candidates import Placement
 from templatefix.rewrite.proof import NAMES, Baseline, Check, Proof, prove
 from templatefix.rewrite.repairs import Repair, repair_failures, repair_structs
@@ -123,7 +124,7 @@ class _Patch:
         base = Baseline(template)
         checks: list[Check] = []
         base = self._repair(base, checks)
-        if self.refused and shaky:
+        if any(refusal.code == FAILS for refusal in self.refused):
             return self._unchanged(self.refused)
         return self._finish(base, checks)
 
@@ -146,16 +147,21 @@ class _Patch:
         """Mend what fails and what is printed wrongly, as far as wanted."""
         codes = {finding.code for finding in self.analysis.findings}
         fails = any(run.error is not None for run in base.runs)
+        for code in (RESULTS, LOST, PARALLEL):
+            if code in codes and code in self.select and self.wanted(code):
+                base = self._taken(base, code, adapt(base, code), checks)
         for code, mend, found in ((FAILS, repair_failures, fails), (STRUCTS, repair_structs, STRUCTS in codes)):
             if not found or not self.wanted(code):
                 continue
-            repair = mend(base)
-            if isinstance(repair, Repair) and repair.check.holds:
-                checks.append(repair.check)
-                base = Baseline(repair.template, base.generated, base.seed)
-            else:
-                reason = repair if isinstance(repair, str) else f"{repair.check.reason}"
-                self.refused.append(Refusal(code, reason))
+            base = self._taken(base, code, mend(base), checks)
+        return base
+
+    def _taken(self, base: Baseline, code: str, repair: Repair | str, checks: list[Check]) -> Baseline:
+        """Go on with a repaired template, or note why there is none."""
+        if isinstance(repair, Repair) and repair.check.holds:
+            checks.append(repair.check)
+            return Baseline(repair.template, base.generated, base.seed)
+        self.refused.append(Refusal(code, repair if isinstance(repair, str) else f"{repair.check.reason}"))
         return base
 
     def _finish(self, base: Baseline, checks: list[Check]) -> PatchResult:

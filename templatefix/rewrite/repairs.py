@@ -78,13 +78,14 @@ def repair_structs(base: Baseline) -> Repair | str:
         edits.append(Edit(Span(operand.span.start, operand.span.start), "json "))
     if not edits:
         return "no Go struct was seen in any prompt"
-    repaired = _applied(template, edits)
+    repaired = applied(template, edits)
     if repaired is None:
         return "the repaired template does not parse"
     return Repair(repaired, len(edits), _same_but(base, repaired, frozenset(printed_structs(base.runs))))
 
 
-def _applied(template: GoChatTemplate, edits: Sequence[Edit]) -> GoChatTemplate | None:
+def applied(template: GoChatTemplate, edits: Sequence[Edit]) -> GoChatTemplate | None:
+    """The template with edits made; None where that is no template."""
     try:
         text = apply_edits(template.source, edits)
         return GoChatTemplate(Source(text, template.source.name), date=template.date, limits=template.limits)
@@ -119,7 +120,7 @@ def _attempts(base: Baseline, template: GoChatTemplate, error: RenderError) -> I
     if found is None or error.span is None:
         return
     for edits in _edits(Layout(template.tree), error.span, found.group(1)):
-        attempt = _applied(template, edits)
+        attempt = applied(template, edits)
         if attempt is None:
             continue
         after = _first_error(base, attempt)

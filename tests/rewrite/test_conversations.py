@@ -27,9 +27,8 @@ words = st.text(alphabet="abcdefgh_", min_size=1, max_size=8)
 
 @st.composite
 def tool(draw: st.DrawFn) -> dict[str, Any]:
-    properties = {
-        name: {"type": "string", "description": draw(texts)} for name in draw(st.lists(words, min_size=1, max_size=2))
-    }
+    names = draw(st.lists(words, min_size=1, max_size=2))
+    properties = {name: {"type": "string", "description": draw(texts)} for name in names}
     parameters = {"type": "object", "properties": properties}
     return {"type": "function", "function": {"name": draw(words), "description": draw(texts), "parameters": parameters}}
 
