@@ -16,11 +16,10 @@ TEMPLATE = """{{- if or .System .Tools }}<s>{{ .System }}{{ range .Tools }}
 {{- end }}
 {{- end }}"""
 GOOD_ASSISTANT = "{{ .Content }}{{ range .ToolCalls }}{{ json .Function }}{{ end }}"
-EITHER = "{{ if .Content }}{{ .Content }}{{ else if .ToolCalls }}{{ range .ToolCalls }}{{ json .Function }}{{ end }}{{ end }}"
-CALLS_FIRST = (
-    "{{ if .ToolCalls }}CALLS{{ range .ToolCalls }}{{ json .Function }}{{ end }}{{ else }}\n{{ .Content }}{{ end }}"
-)
-LIST = "{{ .Content }}{{ if .ToolCalls }}[{{ range .ToolCalls }}{{ json .Function }}{{ end }}]{{ end }}"
+CALLS = "{{ range .ToolCalls }}{{ json .Function }}{{ end }}"
+EITHER = "{{ if .Content }}{{ .Content }}{{ else if .ToolCalls }}" + CALLS + "{{ end }}"
+CALLS_FIRST = "{{ if .ToolCalls }}" + CALLS + "{{ else }}\n{{ .Content }}{{ end }}"
+LIST = "{{ .Content }}{{ if .ToolCalls }}[" + CALLS + "]{{ end }}"
 
 
 def adapted(assistant: str, role: str, code: str) -> tuple[str, PatchResult]:
