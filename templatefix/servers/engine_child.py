@@ -32,7 +32,7 @@ def engine_children(digest: str) -> list[EngineChild]:
     found = []
     for pid, (parent, args) in processes.items():
         child = _engine(pid, args)
-        serves = "serve" in processes.get(parent, (0, []))[1][1:2]
+        serves = "serve" in processes.get(parent, (0, []))[1]
         if child is not None and serves and child.model.replace("\\", "/").endswith(_blob(digest)):
             found.append(child)
     return found

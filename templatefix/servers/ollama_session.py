@@ -16,7 +16,7 @@ from templatefix.servers.token_ends import sendable
 from templatefix.servers.tokens import TokenCounter
 
 _FRESH_ONLY = "0.30.0"  # the version that counted only what it read
-_PROBE = "one two three"
+_PROBE = "?"
 _CLOSE = 2  # tokens by which two sources may differ
 
 
@@ -110,11 +110,12 @@ class ApiSession:
         self._counter = counter
         self._watch = watch
         self._before = ""  # what the cache holds
+        self._clean = True  # nothing but a single token was read since the model was loaded
         self._rate = 0.0  # milliseconds a token, of what was surely read
         self.source: Literal["field", "log", "estimate"] = "estimate"
 
     def counts(self) -> bool:
-        """Whether the server tells cached tokens itself; it reads a few words for that."""
+        """Whether the server tells cached tokens itself; it reads a single token for that."""
         counts = self._asked(_PROBE)
         logged = self._watch.logged()
         self.source = "field" if counts.cached is not None else "log" if logged is not None else "estimate"
@@ -123,9 +124,10 @@ class ApiSession:
     def evaluate(self, prompt: str, *, n_predict: int = 1, cold: bool = False) -> Timings:
         """Read a prompt into the cache, `cold` without use of what is there; one token is generated at least."""
         del n_predict  # with 0 the server would generate without end
-        if cold:
+        if cold and not self._clean:
             self._reload()
             self._before = ""
+        self._clean = False
         counts = self._asked(prompt)
         timings = self._timings(prompt, counts)
         if cold and timings.fresh_tokens:

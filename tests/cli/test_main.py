@@ -44,7 +44,7 @@ def test_version(templatefix: Any) -> None:
         (("polish",), "No such command 'polish'; see: templatefix --help"),
         (("--loud",), "No such option: --loud; see: templatefix --help"),
         (("render", "--loud"), "No such option: --loud; see: templatefix render --help"),
-        (("check",), "Missing argument 'TARGET'; see: templatefix check --help"),
+        (("check",), "a TARGET is wanted; see --help"),
     ],
 )
 def test_bad_usage_is_one_sentence(templatefix: Any, args: tuple[str, ...], sentence: str) -> None:

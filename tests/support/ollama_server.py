@@ -1,7 +1,8 @@
 """A small server that answers as Ollama does, over HTTP on a free loopback port, with faults to order.
 
-It knows what the project asks of Ollama: version, tags, show, create with `from`, copy, delete, unload, and chat with
-`_debug_render_only`, rendered by the project's own engine. It generates nothing.
+It knows what the project asks of Ollama: version, tags, show, create with `from`, copy, delete, load and unload, push,
+chat with `_debug_render_only`, rendered by the project's own engine, and raw prompts, which a cache of one slot reads:
+a token is four bytes, and what opens the prompt before is kept. It generates nothing.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from support.ollama_store import KIND, Model, ModelStore, full_name, shortest
+from support.registry_server import RegistryServer
 
 from templatefix.chat.rendering import RenderError
 from templatefix.chat.request import Request
@@ -39,6 +41,11 @@ class Faults:
     statuses: list[str] = field(default_factory=list)  # more lines of status in create's stream
     after_create: Callable[[ModelStore, str], None] | None = None  # changes the store once a tag is made
     render: Callable[[str], str] | None = None  # changes what `_debug_render_only` tells
+    push_error: str = ""  # an error line in mid-stream
+    push_cut: bool = False  # the connection breaks in mid-push
+    dies_after: int = -1  # raw prompts, and then every connection breaks
+    no_cache: bool = False  # nothing is kept
+    log_lines: list[str] = field(default_factory=list)  # written to the log before the next prompt's own lines
     answers: dict[str, tuple[int, str, bytes]] = field(default_factory=dict)  # path -> an answer to give instead
     silent: set[str] = field(default_factory=set)  # paths that never get an answer
     down: set[str] = field(default_factory=set)  # paths whose connection breaks at once
@@ -53,6 +60,13 @@ class OllamaServer:
         self.faults = Faults()
         self.requests: list[tuple[str, str, Any]] = []
         self.stopping = threading.Event()
+        self.loaded: dict[str, int] = {}  # name -> tokens of context
+        self.context = 100_000  # tokens, unless a request says otherwise
+        self.caches: dict[str, bytes] = {}  # digest of the weights -> the prompt before
+        self.tells_cached = False  # whether answers have `prompt_eval_cached_count`
+        self.log: Path | None = None  # where the engine writes its lines
+        self.registries: dict[str, RegistryServer] = {}  # host -> where a push goes
+        self.read = 0  # raw prompts
         self._http = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
         self._http.daemon_threads = True
         self.url = f"http://127.0.0.1:{self._http.server_address[1]}"
@@ -161,14 +175,15 @@ class _Handler(BaseHTTPRequestHandler):
         pass
 
     def do_GET(self) -> None:
-        self._serve({"/api/version": self._version, "/api/tags": self._tags})
+        self._serve({"/api/version": self._version, "/api/tags": self._tags, "/api/ps": self._ps})
 
     def do_DELETE(self) -> None:
         self._serve({"/api/delete": self._delete})
 
     def do_POST(self) -> None:
         routes = {"/api/show": self._show, "/api/create": self._create, "/api/copy": self._copy}
-        self._serve({**routes, "/api/chat": self._chat})
+        more = {"/api/chat": self._chat, "/api/generate": self._generate, "/api/push": self._push}
+        self._serve({**routes, **more})
 
     def _serve(self, routes: dict[str, Callable[[dict[str, Any]], None]]) -> None:
         faults = self.owner.faults
@@ -177,7 +192,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.owner.requests.append((self.command, self.path, body))
         if self.path in faults.silent:
             self.owner.stopping.wait()
-        if self.path in faults.silent or self.path in faults.down:
+        dead = 0 <= faults.dies_after < self.owner.read
+        if dead or self.path in faults.silent or self.path in faults.down:
             return self._break()
         if self.path in faults.answers:
             return self._send(*faults.answers[self.path])
@@ -267,7 +283,7 @@ class _Handler(BaseHTTPRequestHandler):
             return self._stream(lines[:-1], cut=True)
         self._stream(lines, faults.create_garbage)
 
-    def _stream(self, lines: list[dict[str, str]], garbage: bytes = b"", cut: bool = False) -> None:
+    def _stream(self, lines: list[dict[str, Any]], garbage: bytes = b"", cut: bool = False) -> None:
         self.send_response(200)
         self.send_header("Content-Type", LINES)
         self.send_header("Transfer-Encoding", "chunked")
@@ -284,6 +300,11 @@ class _Handler(BaseHTTPRequestHandler):
             return self._error(f"model '{body['model']}' not found", 404)
         if not body["messages"]:
             reason = "unload" if body.get("keep_alive") == 0 else "load"
+            self.owner.loaded.pop(shortest(model.name), None)
+            self.owner.caches.pop(_weights(model), None)
+            if reason == "load":
+                context = (body.get("options") or {}).get("num_ctx", self.owner.context)
+                self.owner.loaded[shortest(model.name)] = context
             empty = {"role": "assistant", "content": ""}
             return self._json({**_head(body), "message": empty, "done": True, "done_reason": reason})
         if body.get("think") and "thinking" not in model.capabilities:
@@ -301,6 +322,76 @@ class _Handler(BaseHTTPRequestHandler):
             text = self.owner.faults.render(text)
         told = {"message": {"role": "", "content": ""}, "done": False}
         self._json({**_head(body), **told, "_debug_info": {"rendered_template": text}})
+
+    def _ps(self, _body: dict[str, Any]) -> None:
+        rows = [{"name": name, "model": name, "context_length": size} for name, size in self.owner.loaded.items()]
+        self._json({"models": rows})
+
+    def _generate(self, body: dict[str, Any]) -> None:
+        owner = self.owner
+        model = owner.store.read(body["model"])
+        if model is None:
+            return self._error(f"model '{body['model']}' not found", 404)
+        owner.read += 1
+        if 0 <= owner.faults.dies_after < owner.read:
+            return self._break()
+        prompt = body["prompt"].encode()
+        before = b"" if owner.faults.no_cache else owner.caches.get(_weights(model), b"")
+        total = -(-len(prompt) // 4)
+        context = (body.get("options") or {}).get("num_ctx", owner.context)
+        if total > context:
+            inner = {"code": 400, "message": f"request ({total} tokens) exceeds the available context size"}
+            return self._error(json.dumps({"error": {**inner, "type": "exceed_context_size_error"}}), 400)
+        differs = [one != other for one, other in zip(prompt, before, strict=False)]
+        alike = differs.index(True) if True in differs else len(differs)
+        cached = min(alike // 4, total - 1)
+        owner.caches[_weights(model)] = prompt
+        self._write_log(total, cached)
+        counts = {"prompt_eval_count": total, "prompt_eval_duration": (total - cached) * 1_000_000}
+        if owner.tells_cached:
+            counts["prompt_eval_cached_count"] = cached
+        self._json({**_head(body), "response": "x", "done": True, "done_reason": "length", **counts})
+
+    def _write_log(self, total: int, cached: int) -> None:
+        if self.owner.log is None:
+            return
+        place = f"slot   operator(): id  0 | task {self.owner.read} | "
+        lines = [
+            *self.owner.faults.log_lines,
+            f"{place}new prompt, n_ctx_slot = 1, n_keep = 0, task.n_tokens = {total}",
+            f"{place}cached n_tokens = {cached}, memory_seq_rm [{cached}, end)",
+            f"{place}stop processing: n_tokens = {total}, truncated = 0",
+        ]
+        self.owner.faults.log_lines = []
+        with self.owner.log.open("a") as file:
+            file.write("".join(f"{line}\n" for line in lines))
+
+    def _push(self, body: dict[str, Any]) -> None:
+        owner = self.owner
+        begin: list[dict[str, Any]] = [{"status": "retrieving manifest"}]
+        model = owner.store.read(body["model"])
+        if model is None:
+            lost = {"error": f"open {owner.store.root}/manifests/…: no such file or directory"}
+            return self._stream([*begin, {"status": "couldn't retrieve manifest"}, lost])
+        host = model.name[0]
+        if not body.get("insecure"):
+            url = f"https://{host}/v2/{model.name[1]}/{model.name[2]}/blobs/x"
+            said = f'Head "{url}": http: server gave HTTP response to HTTPS client'
+            return self._stream([*begin, {"error": said}])
+        if owner.faults.push_error:
+            return self._stream([*begin, {"error": owner.faults.push_error}])
+        for layer in model.manifest["layers"]:
+            short, size = layer["digest"][7:19], layer["size"]
+            row = {"status": f"pushing {short}", "digest": layer["digest"], "total": size}
+            begin += [{**row, "completed": size // 2}, {**row, "completed": size}]
+        if owner.faults.push_cut:
+            return self._stream(begin, cut=True)
+        owner.registries[host].take(owner.store, model)
+        self._stream([*begin, {"status": "pushing manifest"}, {"status": "success"}])
+
+
+def _weights(model: Model) -> str:
+    return str(next(layer["digest"] for layer in model.manifest["layers"] if layer["mediaType"] == KIND + "model"))
 
 
 def _head(body: dict[str, Any]) -> dict[str, Any]:
