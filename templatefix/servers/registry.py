@@ -10,6 +10,7 @@ from templatefix.servers.http import http_errors
 from templatefix.servers.names import ModelName
 from templatefix.servers.store import CONFIG, SMALL, Layer, Manifest
 
+_CHUNK = 64 * 1024
 LIMIT = 8 * 1024 * 1024  # bytes of a small layer
 _ACCEPT = "application/vnd.docker.distribution.manifest.v2+json"
 
@@ -54,9 +55,11 @@ class Registry:
         with http_errors(self.url, "registry", f"send {what}"), requests.Session() as session:
             session.trust_env = not is_local(self.url)
             with session.get(self.url + path, headers={"Accept": _ACCEPT}, timeout=self._times, stream=True) as answer:
-                data = next(answer.iter_content(limit + 1), b"")
-                while len(data) <= limit and (more := next(answer.iter_content(limit + 1), b"")):
-                    data += more
+                data = b""
+                for chunk in answer.iter_content(_CHUNK):
+                    data += chunk
+                    if len(data) > limit:
+                        break
         if answer.status_code == 404:
             raise ModelNotFound(f"there is no {what} on {self.url}")
         if answer.status_code in (401, 403):

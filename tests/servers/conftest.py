@@ -28,14 +28,20 @@ def client(server: OllamaServer) -> OllamaClient:
     return OllamaClient(server.url, connect=5, quick=5, slow=5)
 
 
+@pytest.fixture
+def live() -> OllamaClient:
+    """A live Ollama where TEMPLATEFIX_OLLAMA_HOST names one."""
+    host = os.environ.get("TEMPLATEFIX_OLLAMA_HOST")
+    if not host:
+        pytest.skip("TEMPLATEFIX_OLLAMA_HOST names no live Ollama")
+    return OllamaClient(host)
+
+
 @pytest.fixture(params=["test server", pytest.param("live", marks=pytest.mark.ollama)])
 def backend(request: pytest.FixtureRequest) -> Iterator[Backend]:
     """The test server, and a live Ollama where TEMPLATEFIX_OLLAMA_HOST names one."""
     if request.param == "live":
-        host = os.environ.get("TEMPLATEFIX_OLLAMA_HOST")
-        if not host:
-            pytest.skip("TEMPLATEFIX_OLLAMA_HOST names no live Ollama")
-        url = OllamaClient(host).url
+        url = request.getfixturevalue("live").url
         base = _any_model(url)
     else:
         running = request.getfixturevalue("server")

@@ -235,10 +235,7 @@ def test_nobody_at_the_address() -> None:
 
 
 @pytest.mark.ollama
-def test_a_live_servers_cache_is_the_embedded_engines(corpus: dict[str, Any]) -> None:
-    host = os.environ.get("TEMPLATEFIX_OLLAMA_HOST")
-    if not host:
-        pytest.skip("TEMPLATEFIX_OLLAMA_HOST names no live Ollama")
+def test_a_live_servers_cache_is_the_embedded_engines(live: OllamaClient) -> None:
     pytest.importorskip("xllamacpp")
     from templatefix.lab.ab import Arm, run_ab
     from templatefix.lab.embedded import embedded_engine
@@ -247,7 +244,7 @@ def test_a_live_servers_cache_is_the_embedded_engines(corpus: dict[str, Any]) ->
     from templatefix.rewrite.patch import patch
     from templatefix.servers.tokenizer import from_show
 
-    client = OllamaClient(host)
+    client = live
     base = next((name for name in client.tags() if name == "llama3.1:8b"), None)
     if base is None:
         pytest.skip("the live Ollama has no llama3.1:8b")
@@ -257,13 +254,13 @@ def test_a_live_servers_cache_is_the_embedded_engines(corpus: dict[str, Any]) ->
     with temporary_tag(client, base, variant.source.text) as shown, vocabulary(client, base) as counter:
         arms = [served_arm(client, one, counter, context=16384) for one in (client.show(base), shown)]
         assert arms[0].engine is not None
-        live = run_ab(arms[0].engine, arms, loops)
+        served = run_ab(arms[0].engine, arms, loops)
     donor = from_show({"model_info": client.show(base, verbose=True).model_info}, base)
     plain = [Arm("stock", stock), Arm("variant", variant)]
     embedded = run_ab(embedded_engine(plain, loops, donor), plain, loops)
-    assert (live.invalid_reasons, live.verdict) == ((), "better")
-    for one, other in zip(live.arms, embedded.arms, strict=True):
+    assert (served.invalid_reasons, served.verdict) == ((), "better")
+    for one, other in zip(served.arms, embedded.arms, strict=True):
         for row, twin in zip(one.requests, other.requests, strict=True):
             assert abs(row.cached_tokens - twin.cached_tokens) <= 2
             assert abs(row.prompt_tokens - twin.prompt_tokens) <= 2
-    assert all(row.fresh_tokens <= row.new_tokens + 2 for row in live.arms[1].warm)
+    assert all(row.fresh_tokens <= row.new_tokens + 2 for row in served.arms[1].warm)
