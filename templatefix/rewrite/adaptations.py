@@ -14,7 +14,8 @@ from templatefix.gotemplate.edits import Edit
 from templatefix.gotemplate.nodes import ActionNode, IfNode, Node, RangeNode, StringNode, TextNode
 from templatefix.gotemplate.visitor import walk
 from templatefix.rewrite.conditions import Conditions
-from templatefix.rewrite.layout import Layout, call_of, path_of, single
+from templatefix.rewrite.layout import Layout
+from templatefix.rewrite.operands import call_of, path_of, single
 from templatefix.rewrite.proof import Baseline, Check
 from templatefix.rewrite.repairs import Repair, applied
 from templatefix.rewrite.surgery import Surgeon

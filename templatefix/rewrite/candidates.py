@@ -15,7 +15,8 @@ from templatefix.gotemplate.source import Span
 from templatefix.gotemplate.visitor import walk
 from templatefix.rewrite.conditions import Conditions
 from templatefix.rewrite.destinations import Destinations
-from templatefix.rewrite.layout import Layout, conjuncts, single
+from templatefix.rewrite.layout import Layout
+from templatefix.rewrite.operands import conjuncts, single
 from templatefix.rewrite.segments import Segment, Segments
 from templatefix.rewrite.surgery import Surgeon
 

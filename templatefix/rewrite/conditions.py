@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from templatefix.gotemplate.edits import Edit
 from templatefix.gotemplate.nodes import BranchNode, Node, PipeNode, RangeNode
 from templatefix.gotemplate.source import Span
-from templatefix.rewrite.layout import Layout, call_of, single
+from templatefix.rewrite.layout import Layout
+from templatefix.rewrite.operands import call_of, single
 from templatefix.rewrite.surgery import Surgeon
 
 

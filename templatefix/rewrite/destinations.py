@@ -19,7 +19,9 @@ from templatefix.gotemplate.nodes import (
 from templatefix.gotemplate.source import Span
 from templatefix.gotemplate.visitor import walk
 from templatefix.rewrite.conditions import Conditions
-from templatefix.rewrite.layout import Layout, call_of, conjuncts, is_blank, is_block, path_of, single
+from templatefix.rewrite.layout import Layout, is_blank, is_block
+from templatefix.rewrite.markup import Markup
+from templatefix.rewrite.operands import asked_roles, call_of, conjuncts, single
 from templatefix.rewrite.segments import Segment
 from templatefix.rewrite.surgery import Surgeon
 
@@ -42,6 +44,7 @@ class Destinations:
         self.layout = layout
         self.surgeon = surgeon
         self.conditions = conditions
+        self.markup = Markup(layout)
 
     def moves(self, segment: Segment, loop: RangeNode) -> Iterator[Move]:
         """All places for a segment, the best first."""
@@ -268,13 +271,13 @@ class Destinations:
             ),
             None,
         )
-        content = self._content(loop, "system", arm)
+        content = self.markup.content(loop, "system", arm)
         if arm is None or content is None or not arm.list.nodes:
             return
         inside = any(node is content for node in arm.list.nodes)
         words = [carrier] if inside else list(arm.list.nodes)
-        head = self._text_before(content, arm).replace("{role}", "system")
-        tail = self._text_after(content if inside else arm, skip=carrier if inside else None)
+        head = self.markup.text_before(content, arm).replace("{role}", "system")
+        tail = self.markup.text_after(content if inside else arm, skip=carrier if inside else None)
         body = self.surgeon.text_of(words[0].span.start, words[-1].span.end).strip()
         flag, edits = self._flag(loop)
         opening = f'{self.conditions.opening(loop)}if and $.Tools {flag} (ne .Role "system") }}}}'
@@ -290,7 +293,7 @@ class Destinations:
     @staticmethod
     def _asks_role(part: Node, role: str) -> bool:
         call = call_of(part)
-        return call is not None and call[0] == "eq" and role in Layout.asked_roles(part) and len(call[1]) == 2
+        return call is not None and call[0] == "eq" and role in asked_roles(part) and len(call[1]) == 2
 
     def _flag(self, loop: RangeNode) -> tuple[str, list[Edit]]:
         """A variable that holds until the tools have been printed."""
@@ -330,7 +333,7 @@ class Destinations:
         """A system block made of the marks around a user's text, in front of the loop."""
         if not self._in_scope(segment, loop, False):
             return
-        marks = self._marks(segment, loop)
+        marks = self.markup.marks(loop)
         if marks is None:
             return
         head, tail = marks
@@ -338,77 +341,6 @@ class Destinations:
         body = self._text(segment, loop).strip()
         text = f"{self.conditions.opening(loop)}if {tools} }}}}{head}{body}{tail}{{{{ end }}}}"
         yield Move(tuple(self.surgeon.insert(loop.span.start, text)), (head, tail), "in a system block of its own")
-
-    def _marks(self, segment: Segment, loop: RangeNode) -> tuple[str, str] | None:
-        """What opens and closes a user's turn, with the role put right."""
-        content = self._content(loop, "user", None)
-        if content is None:
-            return None
-        head = self._text_before(content, None)
-        tail = self._text_after(content)
-        if "user" not in head and "{role}" not in head:
-            return None
-        return head.replace("{role}", "system").replace("user", "system"), tail
-
-    def _content(self, loop: RangeNode, role: str, within: IfNode | None) -> ActionNode | None:
-        """The action that prints the text of a role's messages without tools; one inside a branch if there is one."""
-        found = []
-        for node in self.layout.nodes:
-            if not isinstance(node, ActionNode) or self.layout.loop_of(node) is not loop:
-                continue
-            operand = single(node.pipe)
-            if operand is None or path_of(operand)[-1:] != ("Content",):
-                continue
-            roles = self.layout.roles(node)
-            if (roles is None or role in roles) and not self._with_tools(node):
-                found.append(node)
-        inside = [node for node in found if within is not None and within.span.contains(node.span)]
-        return next(iter([*inside, *found]), None)
-
-    def _with_tools(self, node: Node) -> bool:
-        return any(
-            isinstance(o, IfNode) and self.layout.arm_requires_tools(o, arm) for o, arm in self.layout.ancestors(node)
-        )
-
-    def _text_before(self, content: Node, arm: IfNode | None) -> str:
-        """The text of a turn in front of its message, `{role}` where the role is printed."""
-        parts: list[str] = []
-        node: Node = content
-        while True:
-            place = self.layout.place(node)
-            for before in reversed(place.list.nodes[: place.index]):
-                if isinstance(before, TextNode):
-                    parts.append(before.text)
-                elif isinstance(before, ActionNode) and not before.pipe.decl:
-                    operand = single(before.pipe)
-                    parts.append("{role}" if operand is not None and path_of(operand)[-1:] == ("Role",) else "")
-            owner = place.owner
-            if not isinstance(owner, IfNode):
-                break
-            if owner is arm or self.layout.asks_user(owner):
-                break
-            node = owner
-        return "".join(reversed(parts))
-
-    def _text_after(self, content: Node, skip: Node | None = None) -> str:
-        """The text right behind a node, or behind the branch that ends with it."""
-        node = content
-        for _ in range(3):
-            place = self.layout.place(node)
-            text = ""
-            for after in place.list.nodes[place.index + 1 :]:
-                if after is skip:
-                    continue
-                if not isinstance(after, TextNode):
-                    break
-                text += after.text
-            if text.strip():
-                return text
-            owner = place.owner
-            if not isinstance(owner, IfNode):
-                return ""
-            node = owner
-        return ""
 
 
 def _printed_end(node: Node) -> str:

@@ -23,7 +23,6 @@ from templatefix.gotemplate.nodes import (
     NumberNode,
     PipeNode,
     RangeNode,
-    StringNode,
     TemplateNode,
     TextNode,
     VariableNode,
@@ -32,6 +31,7 @@ from templatefix.gotemplate.nodes import (
 from templatefix.gotemplate.parser import Tree
 from templatefix.gotemplate.source import Span
 from templatefix.gotemplate.visitor import walk
+from templatefix.rewrite.operands import asked_roles, call_of, conjuncts, path_of, single, single_value, without_decl
 
 MESSAGE_FIELDS = frozenset({"Content", "Thinking", "ToolCalls", "Images"})
 _MARK = re.compile(r"<[^<>\s]{1,60}>|\[[^\[\]]{1,60}\]")
@@ -44,41 +44,6 @@ class Place:
     owner: Node | None  # the branch (or define) whose arm holds it; None at the top
     list: ListNode
     index: int
-
-
-def path_of(node: Node) -> tuple[str, ...]:
-    """The fields that an operand names: `.A.B`, `$.A.B` and `$x.A.B` give A, B (and `$x`, unless it is `$`)."""
-    if isinstance(node, FieldNode):
-        return node.ident
-    if isinstance(node, VariableNode):
-        return node.ident[1:] if node.ident[0] == "$" else node.ident
-    if isinstance(node, ChainNode):
-        return (*path_of(node.node), *node.field)
-    return ()
-
-
-def single(pipe: Node | None) -> Node | None:
-    """The only operand of a pipeline that is nothing but an operand (in parentheses or not)."""
-    while isinstance(pipe, PipeNode):
-        if len(pipe.cmds) != 1 or len(pipe.cmds[0].args) != 1:
-            return None
-        pipe = pipe.cmds[0].args[0]
-    return pipe
-
-
-def call_of(node: Node | None) -> tuple[str, tuple[Node, ...]] | None:
-    """Name and arguments of a pipeline that is one function call."""
-    while isinstance(node, PipeNode):
-        if len(node.cmds) != 1:
-            return None
-        args = node.cmds[0].args
-        if len(args) == 1:
-            node = args[0]
-            continue
-        if isinstance(args[0], IdentifierNode):
-            return args[0].ident, args[1:]
-        return None
-    return None
 
 
 def arms(node: Node) -> tuple[ListNode, ...]:
@@ -101,6 +66,7 @@ class Layout:
         self.nodes = list(walk(tree.root))
         self.variables = self._aliases()
         self.loops = [n for n in self.nodes if isinstance(n, RangeNode) and self.is_messages(single(n.pipe))]
+        self._loop_ids = {id(loop) for loop in self.loops}
 
     def _index(self, top: ListNode, owner: Node | None) -> None:
         stack: list[tuple[ListNode, Node | None]] = [(top, owner)]
@@ -135,7 +101,7 @@ class Layout:
     def loop_of(self, node: Node) -> RangeNode | None:
         """The loop over the messages that a node stands in (the innermost)."""
         for owner, arm in self.ancestors(node):
-            if isinstance(owner, RangeNode) and owner in self.loops and arm is owner.list:
+            if isinstance(owner, RangeNode) and id(owner) in self._loop_ids and arm is owner.list:
                 return owner
         return None
 
@@ -289,7 +255,7 @@ class Layout:
         for pipe in self.variables.get(use.ident[0], []):
             if any(variable.span == use.span for variable in pipe.decl) or self._is_loop_variable(pipe):
                 continue
-            if self.moving(_without_decl(pipe), depth + 1):
+            if self.moving(without_decl(pipe), depth + 1):
                 return True
             if self._set_by_looking_ahead(pipe, depth):
                 return True
@@ -303,7 +269,7 @@ class Layout:
         if setter is None or not pipe.is_assign:
             return False
         return any(
-            isinstance(owner, BranchNode) and self.moving(_without_decl(owner.pipe), depth + 1)
+            isinstance(owner, BranchNode) and self.moving(without_decl(owner.pipe), depth + 1)
             for owner, _ in self.ancestors(setter)
         )
 
@@ -371,7 +337,7 @@ class Layout:
         pipes = self.variables.get(node.ident[0], [])
         if len(pipes) != 1 or self._is_loop_variable(pipes[0]):
             return None
-        return self.truth(_without_decl(pipes[0]), tools, depth + 1)
+        return self.truth(without_decl(pipes[0]), tools, depth + 1)
 
     def _truth_of_length(self, name: str, args: Sequence[Node], tools: bool) -> bool | None:
         """Of `gt (len .Tools) 0` and its like."""
@@ -398,34 +364,21 @@ class Layout:
         """The roles of messages that an arm serves, by the comparisons around it; None: not known."""
         for owner, arm in self.ancestors(node):
             if isinstance(owner, IfNode) and arm is owner.list:
-                found = {s for part in conjuncts(owner.pipe) for s in self.asked_roles(part)}
+                found = {s for part in conjuncts(owner.pipe) for s in asked_roles(part)}
                 if found:
                     return found
-            if isinstance(owner, RangeNode) and owner in self.loops:
+            if isinstance(owner, RangeNode) and id(owner) in self._loop_ids:
                 return None
         return None
 
     def asks_user(self, branch: IfNode) -> bool:
         """Whether a branch serves user messages."""
-        return any("user" in self.asked_roles(part) for part in conjuncts(branch.pipe))
+        return any("user" in asked_roles(part) for part in conjuncts(branch.pipe))
 
     def loop_of_pipe(self, pipe: PipeNode) -> RangeNode | None:
         """The loop over the messages in whose body (or head) a pipeline stands."""
         found = [loop for loop in self.loops if loop.span.contains(pipe.span)]
         return found[-1] if found else None
-
-    @staticmethod
-    def asked_roles(part: Node) -> set[str]:
-        """The roles that a condition compares with."""
-        call = call_of(part)
-        if call is None:
-            return set()
-        name, args = call
-        if name == "or":
-            return {role for arg in args for role in Layout.asked_roles(arg)}
-        if name == "eq" and any(path_of(arg)[-1:] == ("Role",) for arg in args):
-            return {arg.value for arg in args if isinstance(arg, StringNode)}
-        return set()
 
     # Names
 
@@ -448,23 +401,6 @@ class Layout:
                 elif isinstance(node, VariableNode):
                     used.add(node.ident[0])
         return used - declared - {"$"}
-
-
-def single_value(pipe: PipeNode) -> Node | None:
-    """The only operand on the right of an assignment."""
-    return single(_without_decl(pipe))
-
-
-def _without_decl(pipe: PipeNode) -> PipeNode:
-    return PipeNode(pipe.span, pipe.pos, (), False, pipe.cmds)
-
-
-def conjuncts(pipe: Node) -> list[Node]:
-    """The parts of a condition that must all hold."""
-    call = call_of(pipe)
-    if call is not None and call[0] == "and":
-        return [part for arg in call[1] for part in conjuncts(arg)]
-    return [pipe]
 
 
 def is_blank(node: Node) -> bool:

@@ -11,6 +11,7 @@ from templatefix.analysis.analyse import analyse
 from templatefix.analysis.findings import Finding
 from templatefix.chat.go import GoChatTemplate
 from templatefix.chat.rendering import ChatTemplate
+from templatefix.gotemplate.deep import run_deep
 from templatefix.gotemplate.source import Span
 from templatefix.rewrite.adaptations import LOST, PARALLEL, RESULTS, adapt
 from templatefix.rewrite.candidates import Placement
@@ -88,7 +89,8 @@ def patch(
     `select` and `ignore` hold rule codes or their beginnings, as in `check`. Where the tools cannot be put as
     `placement` asks but can be fixed at the first user turn, that is done and the result says so.
     """
-    return _Patch(template, placement, select, ignore).run()
+    depth = template.tree.depth if isinstance(template, GoChatTemplate) else 0
+    return run_deep(depth, lambda: _Patch(template, placement, select, ignore).run())
 
 
 class _Patch:

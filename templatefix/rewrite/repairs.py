@@ -17,7 +17,8 @@ from templatefix.chat.rendering import Piece, RenderError, Rendering
 from templatefix.gotemplate.edits import Edit, apply_edits
 from templatefix.gotemplate.nodes import ActionNode, FieldNode, Node, RangeNode, VariableNode, WithNode
 from templatefix.gotemplate.source import Source, Span
-from templatefix.rewrite.layout import Layout, path_of, single
+from templatefix.rewrite.layout import Layout
+from templatefix.rewrite.operands import path_of, single
 from templatefix.rewrite.proof import Baseline, Check
 from templatefix.rewrite.traits import derived_traits
 

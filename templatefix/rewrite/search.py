@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from templatefix.analysis.stability import LoopRun
 from templatefix.chat.go import GoChatTemplate
 from templatefix.chat.rendering import ChatTemplate, RenderError
-from templatefix.gotemplate.edits import apply_edits
+from templatefix.gotemplate.edits import Edit, apply_edits
 from templatefix.gotemplate.source import Source, Span
 from templatefix.rewrite.candidates import Candidate, Candidates, Obstacle, Placement
 from templatefix.rewrite.proof import Baseline, Proof, prove
@@ -95,7 +95,7 @@ class Search:
         if not candidate.edits:
             return None
         try:
-            text = apply_edits(template.source, candidate.edits)
+            text = apply_edits(template.source, _in_lines_of(template.source, candidate.edits))
             if text in self.seen or text == template.source.text:
                 return None
             self.seen.add(text)
@@ -114,3 +114,10 @@ class Search:
         what = ", then ".join([step.what for step in steps])
         self.failures.append(Obstacle(f"{what}: {proof.failure}", span))
         return None
+
+
+def _in_lines_of(source: Source, edits: Sequence[Edit]) -> Sequence[Edit]:
+    """The edits with the line ends that a template uses throughout."""
+    if source.text.count("\r\n") != source.text.count("\n") or "\n" not in source.text:
+        return edits
+    return [Edit(edit.span, edit.replacement.replace("\r\n", "\n").replace("\n", "\r\n")) for edit in edits]

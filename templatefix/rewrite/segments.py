@@ -20,7 +20,8 @@ from templatefix.gotemplate.nodes import (
 )
 from templatefix.gotemplate.source import Span
 from templatefix.gotemplate.visitor import walk
-from templatefix.rewrite.layout import Layout, conjuncts, path_of, single
+from templatefix.rewrite.layout import Layout
+from templatefix.rewrite.operands import conjuncts, path_of, single
 from templatefix.rewrite.surgery import Surgeon
 from templatefix.rewrite.words import split_text
 

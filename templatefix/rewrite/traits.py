@@ -10,7 +10,7 @@ from templatefix.chat.rendering import ChatTemplate
 from templatefix.chat.request import Request
 from templatefix.gotemplate.nodes import IfNode, TextNode
 from templatefix.gotemplate.visitor import walk
-from templatefix.rewrite.layout import path_of
+from templatefix.rewrite.operands import path_of
 
 
 def names_used(template: ChatTemplate) -> frozenset[str]:

@@ -248,3 +248,25 @@ def test_the_diff_applies_to_the_original() -> None:
         " CALL {{ .Function.Name }} {{ .Function.Arguments }}{{ end }}<|end|>\n"
     )
     assert result.added_text == ("/brief",)
+
+
+def test_line_ends_are_kept() -> None:
+    for name in ("header-if-else", "inst", "no-block", "open-block"):
+        text = (LAYOUTS / f"{name}.tmpl").read_text(encoding="utf-8").replace("\n", "\r\n")
+        result = patch(GoChatTemplate(text))
+        assert result.changed, result.refused
+        assert result.template.count("\n") == result.template.count("\r\n")
+
+
+def test_a_byte_order_mark_stays() -> None:
+    text = "\ufeff" + (LAYOUTS / "inst.tmpl").read_text(encoding="utf-8")
+    result = patch(GoChatTemplate(text))
+    assert result.changed
+    assert result.template.startswith("\ufeff")
+
+
+def test_deep_nesting_is_no_obstacle() -> None:
+    text = (LAYOUTS / "header-if-else.tmpl").read_text(encoding="utf-8")
+    nested = "{{ if true }}" * 300 + text.replace("$.Tools $last", "$.Tools " + "(" * 200 + "$last" + ")" * 200)
+    result = patch(GoChatTemplate(nested + "{{ end }}" * 300))
+    assert result.changed, result.refused
