@@ -86,6 +86,6 @@ def _place(evidence: Evidence, step: Step, index: int) -> Span:
     if evidence.reading is not None:
         for piece in step.rendering.pieces:
             if piece.message == index and piece.origin is not None and piece.origin.field not in ("role", ""):
-                branches = [b for b, _ in evidence.reading.via(piece.span) if not isinstance(b, RangeNode)]
+                branches = [b for b in evidence.reading.via(piece.span) if not isinstance(b, RangeNode)]
                 return branches[-1].open if branches else piece.span
     return evidence.conversation_span

@@ -92,6 +92,6 @@ def _place(evidence: Evidence, step: Step, index: int) -> Span:
             and piece.origin.field in ("name", "arguments", "tool_calls")
         ):
             around = evidence.reading.via(piece.span) if evidence.reading is not None else ()
-            loops = [branch for branch, _ in around if isinstance(branch, RangeNode)]
+            loops = [branch for branch in around if isinstance(branch, RangeNode)]
             return loops[-1].open if loops else piece.span
     return evidence.conversation_span

@@ -88,5 +88,5 @@ def _deciding(reading: TreeReading, span: Span) -> BranchNode | None:
     on_system = reading.branch_on(span, SYSTEM)
     if on_system is not None:
         return on_system
-    around = [b for b, _ in reading.via(span) if not isinstance(b, RangeNode) and not reading.raw(b.pipe) & TOOLS]
+    around = [b for b in reading.via(span) if not isinstance(b, RangeNode) and not reading.raw(b.pipe) & TOOLS]
     return around[-1] if around else None

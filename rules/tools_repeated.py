@@ -64,6 +64,6 @@ def _place(evidence: Evidence, first: Span, second: Span) -> Span:
     if evidence.reading is None:
         return second
     # The branch that prints the second pass and not the first; the same one where a loop repeats it.
-    mine, theirs = evidence.reading.via(second), {branch.open for branch, _ in evidence.reading.via(first)}
-    own = [branch.open for branch, _ in mine if branch.open not in theirs]
+    mine, theirs = evidence.reading.via(second), {branch.open for branch in evidence.reading.via(first)}
+    own = [branch.open for branch in mine if branch.open not in theirs]
     return own[0] if own else second

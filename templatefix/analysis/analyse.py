@@ -66,7 +66,7 @@ def judge(evidence: Evidence) -> tuple[Verdict, str | None]:
     if failed is not None:
         return (
             "broken",
-            f"request {len(failed.steps)} of the loop {failed.loop.name} cannot be rendered: {failed.error}",
+            f"step {len(failed.steps)} of the loop {failed.loop.name} cannot be rendered: {failed.error}",
         )
     if evidence.takes_tools:
         bare = next((run for run in core if not any(step.tools for step in run.steps)), None)

@@ -12,7 +12,7 @@ from templatefix.analysis.stability import LoopRun, Step
 from templatefix.chat.rendering import Piece
 from templatefix.gotemplate.nodes import BranchNode
 
-_MANY = 4000  # pieces beyond which two prompts are only compared up to their first difference
+_MANY = 1000  # pieces beyond which two prompts are only compared up to their first difference
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from templatefix.analysis.gotree_flow import Flow, Item, Record, Suspect, Via
+from templatefix.analysis.gotree_flow import Flow, Item, Record, Suspect, Via, branches
 from templatefix.analysis.gotree_values import TAIL, Assumptions
 from templatefix.gotemplate.deep import run_deep
 from templatefix.gotemplate.nodes import (
@@ -17,6 +17,7 @@ from templatefix.gotemplate.nodes import (
     Node,
     NumberNode,
     RangeNode,
+    TemplateNode,
 )
 from templatefix.gotemplate.parser import Tree
 from templatefix.gotemplate.source import Span
@@ -59,30 +60,38 @@ class TreeReading:
     @cached_property
     def _vias(self) -> dict[Span, Via]:
         vias: dict[Span, Via] = {}
-        stack: list[tuple[ListNode, Via]] = [(self.tree.root, ())]
-        while stack:
+        bodies: dict[str, ListNode] = {}
+        calls: dict[str, list[Via]] = {}
+        stack: list[tuple[ListNode, Via]] = [(self.tree.root, None)]
+        while stack or bodies:
+            if not stack:
+                # The body of a definition stands where it is called from, if that is one place.
+                name, body = bodies.popitem()
+                stack.append((body, calls[name][0] if len(calls.get(name, ())) == 1 else None))
             nodes, via = stack.pop()
             for node in nodes.nodes:
                 vias[node.span] = via
                 if isinstance(node, BranchNode):
-                    stack.append((node.list, (*via, (node, 0))))
-                    if node.else_list is not None:
-                        stack.append((node.else_list, (*via, (node, 1))))
-                elif isinstance(node, (DefineNode, BlockNode)):
+                    stack += [(arm, (via, node)) for arm in (node.list, node.else_list) if arm is not None]
+                elif isinstance(node, DefineNode):
+                    bodies[node.name] = node.list
+                elif isinstance(node, BlockNode):
                     stack.append((node.list, via))
+                elif isinstance(node, TemplateNode):
+                    calls.setdefault(node.name, []).append(via)
         return vias
 
-    def via(self, span: Span) -> Via:
-        """The branches around a node, outermost first, with the arm it stands in: 0 the list, 1 the else list."""
-        return self._vias.get(span, ())
+    def via(self, span: Span) -> tuple[BranchNode, ...]:
+        """The branches around a node, outermost first."""
+        return branches(self._vias.get(span))
 
     def gate(self, span: Span) -> BranchNode | None:
         """The outermost branch around a node that can flip."""
-        return next((branch for branch, _ in self.via(span) if self.flips(branch)), None)
+        return next((branch for branch in self.via(span) if self.flips(branch)), None)
 
     def branch_on(self, span: Span, what: int) -> BranchNode | None:
         """The outermost `if` or `with` around a node whose condition is made of one of `what`."""
-        return next((b for b, _ in self.via(span) if not isinstance(b, RangeNode) and self.raw(b.pipe) & what), None)
+        return next((b for b in self.via(span) if not isinstance(b, RangeNode) and self.raw(b.pipe) & what), None)
 
     def first_on(self, what: int) -> ActionNode | BranchNode | None:
         """The first action or branch whose pipeline is made of one of `what`."""
@@ -99,7 +108,10 @@ class TreeReading:
 
 
 def read(tree: Tree, think: bool = False, thoughts: bool = False, tools: bool = True) -> TreeReading:
-    """Read a tree; `think` as the server would set it, `thoughts` if earlier turns may hold thinking."""
+    """Read a tree; `think` as the server would set it, `thoughts` if earlier turns may hold thinking.
+
+    Raises TooComplex.
+    """
     record = Record()
     printed = []
     for system in (True, False):

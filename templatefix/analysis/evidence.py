@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from templatefix.analysis.changes import Change, changes
 from templatefix.analysis.dependence import TreeReading, read
 from templatefix.analysis.findings import Cost
-from templatefix.analysis.gotree_flow import Suspect, flatten
+from templatefix.analysis.gotree_flow import Suspect, TooComplex, flatten
 from templatefix.analysis.loops import CUT, Loop, chat_loops, core_loops, other_loops, system, without_tools
 from templatefix.analysis.sampling import loops_around, samples
 from templatefix.analysis.stability import LoopRun, run_loop
@@ -20,6 +21,7 @@ from templatefix.chat.serving import Serving
 from templatefix.gotemplate.nodes import RangeNode
 from templatefix.gotemplate.source import Span
 
+_LIMITS = ("template: more than ", "template: output longer than ")  # sentences of the executor's own
 _SEED, _SAMPLES = 20261129, 60  # of the search for loops
 
 
@@ -28,7 +30,7 @@ class Evidence:
     """Everything that a rule may look at. Loops are rendered when they are first asked for."""
 
     template: ChatTemplate
-    serving: Serving = Serving()
+    serving: Serving = field(default_factory=Serving)
 
     def served(self, request: Request) -> Request:
         """A request as the server would render it."""
@@ -50,7 +52,7 @@ class Evidence:
 
     @cached_property
     def reading(self) -> TreeReading | None:
-        """The tree, read; None where there is no tree of Go's, or where the template sees one message at a time."""
+        """The tree, read; None where there is none of Go's, for legacy templates, and beyond limits."""
         return self._read(thoughts=False)
 
     @cached_property
@@ -61,11 +63,23 @@ class Evidence:
     def _read(self, thoughts: bool) -> TreeReading | None:
         if not isinstance(self.template, GoChatTemplate) or self.template.legacy:
             return None
-        return read(self.template.tree, self.template.has_think_tags, thoughts, self.takes_tools)
+        try:
+            return read(self.template.tree, self.template.has_think_tags, thoughts, self.takes_tools)
+        except TooComplex:
+            return None
 
     def run(self, loop: Loop) -> LoopRun:
         """Render a loop as the server would."""
         return run_loop(self.template, loop, self.served)
+
+    def _runs(self, loops: Iterable[Loop]) -> Iterator[LoopRun]:
+        # A template that goes beyond a limit does so at great length: once is enough.
+        beyond: RenderError | None = None
+        for loop in loops:
+            run = self.run(loop) if beyond is None else LoopRun(loop, (), beyond)
+            if run.error is not None and run.error.message.startswith(_LIMITS):
+                beyond = run.error
+            yield run
 
     @cached_property
     def core(self) -> tuple[LoopRun, ...]:
@@ -74,7 +88,7 @@ class Evidence:
 
     @cached_property
     def _fixed(self) -> tuple[LoopRun, ...]:
-        return tuple([self.run(loop) for loop in (core_loops() if self.takes_tools else chat_loops())])
+        return tuple(self._runs(core_loops() if self.takes_tools else chat_loops()))
 
     def _search(self) -> Iterator[LoopRun]:
         # What the tree calls unstable and no fixed loop shows: look for a loop that does.
@@ -96,18 +110,16 @@ class Evidence:
 
     def _missing(self, shown: Sequence[Change]) -> list[Suspect]:
         assert self.reading is not None
-        places = [span for change in shown for span in (self.place(change), *[piece.span for piece in change.pieces])]
-        return [
-            suspect
-            for suspect in self.reading.suspects
-            if suspect.kind != "behind" and not any(suspect.node.span.contains(span) for span in places)
-        ]
+        places = sorted(
+            {span for change in shown for span in (self.place(change), *[piece.span for piece in change.pieces])}
+        )
+        return [s for s in self.reading.suspects if s.kind != "behind" and not _any_within(s.node.span, places)]
 
     @cached_property
     def others(self) -> tuple[LoopRun, ...]:
         """The loops that give notes."""
         loops = other_loops(self.thinks)
-        return tuple([self.run(loop if self.takes_tools else without_tools(loop)) for loop in loops])
+        return tuple(self._runs([loop if self.takes_tools else without_tools(loop) for loop in loops]))
 
     @cached_property
     def renders(self) -> bool:
@@ -160,7 +172,7 @@ class Evidence:
         span = run.steps[step].rendering.pieces[found.first].span
         gate = self.reading.gate(span) if self.reading is not None else None
         if gate is None and self.reading is not None:
-            gate = next((branch for branch, _ in self.reading.via(span)), None)
+            gate = next((branch for branch in self.reading.via(span)), None)
         return gate.open if gate is not None else span
 
     def cost(self, run: LoopRun, step: int) -> Cost | None:
@@ -180,7 +192,10 @@ class Evidence:
     @cached_property
     def disagreement(self) -> tuple[str, ...]:
         """Where rendering and reading do not say the same, one sentence each."""
-        if self.reading is None or any(run.error is not None for run in self.core):
+        if self.reading is None:
+            readable = not isinstance(self.template, GoChatTemplate) or self.template.legacy
+            return () if readable else ("the template is too complex to be read: it is judged by rendering alone",)
+        if any(run.error is not None for run in self.core):
             return ()
         source = self.template.source
         said: list[str] = []
@@ -189,8 +204,18 @@ class Evidence:
             said.append(f"line {line} depends on later messages as it reads, but no loop shows it")
         suspects = [suspect.node.span for suspect in self.reading.suspects]
         for change in self.core_changes:
-            spans = [piece.span for piece in change.pieces]
-            if not any(suspect.contains(span) for suspect in suspects for span in spans):
+            spans = sorted({piece.span for piece in change.pieces})
+            if not any(_any_within(suspect, spans) for suspect in suspects):
                 line = source.position(self.place(change).start).line
                 said.append(f"line {line} changes on the loop {change.run.loop.name}, but its text does not say why")
         return tuple(dict.fromkeys(said))
+
+
+def _any_within(span: Span, places: Sequence[Span]) -> bool:
+    # The places are sorted.
+    for place in places[bisect_left(places, Span(span.start, span.start)) :]:
+        if place.start >= span.end:
+            return False
+        if place.end <= span.end:
+            return True
+    return False

@@ -42,14 +42,20 @@ class Scope:
 class Evaluator:
     """Evaluates expressions; notes in `raw`, by the id of each node, what its value was ever made of."""
 
-    def __init__(self, assumptions: Assumptions, raw: dict[int, int], state: dict[Hashable, Value]) -> None:
+    def __init__(
+        self, assumptions: Assumptions, raw: dict[int, int], state: dict[Hashable, Value], ids: dict[Hashable, int]
+    ) -> None:
         self.assumptions = assumptions
+        self.ids = ids
         self.raw = raw
         self.state = state
 
     def pipe(self, pipe: PipeNode, scope: Scope, frame: Frame | None) -> Value:
         """The value of a pipeline; its variables are set."""
         value = self.range_pipe(pipe, scope, frame)
+        if pipe.decl and isinstance(value.key, tuple) and value.key[0] in ("call", "method"):
+            # A variable that is built up in many steps must not have a key as long as they are.
+            value = replace(value, key=(value.key[0], self.ids.setdefault(value.key, len(self.ids))))
         for variable in pipe.decl:
             name = variable.ident[0]
             if pipe.is_assign:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeAlias
 
 from templatefix.analysis.gotree_expressions import Evaluator, Scope
 from templatefix.analysis.gotree_values import (
@@ -46,13 +46,14 @@ from templatefix.gotemplate.nodes import (
 )
 from templatefix.gotemplate.parser import Tree
 
-Via = tuple[tuple[BranchNode, int], ...]
+Via: TypeAlias = "tuple[Via, BranchNode] | None"  # the innermost branch, linked to those around it
 State = dict[Hashable, Value]
 
 _DONE: Final = "#done"  # this iteration was left by continue or break
 _BROKEN: Final = "#broken"  # the loop was left by break
 _NEVER: Final = constant(False)
 _ROUNDS: Final = 6
+_BUDGET: Final = 200_000  # nodes run
 _NESTING: Final = 40
 
 
@@ -62,7 +63,7 @@ class Item:
 
     kind: Literal["text", "print", "if", "range", "messages", "turn"]
     node: Node
-    via: Via  # the branches that led here, with the arm taken: 0 the list, 1 the else list
+    via: Via  # the branches that led here
     key: Any  # hashable; equal keys print the same on the same conversation
     flags: int  # what it depends on
     raw: int  # what it holds
@@ -89,6 +90,15 @@ class Record:
     suspects: dict[tuple[int, Role | None, str], Suspect] = field(default_factory=dict)
 
 
+def branches(via: Via) -> tuple[BranchNode, ...]:
+    """The branches of a path, outermost first."""
+    found: list[BranchNode] = []
+    while via is not None:
+        via, branch = via
+        found.append(branch)
+    return tuple(reversed(found))
+
+
 def flatten(items: Sequence[Item]) -> Iterator[Item]:
     """All items, inner ones after the one that holds them."""
     for item in items:
@@ -106,6 +116,10 @@ def holds(items: Sequence[Item]) -> int:
     return raw & (TOOLS | SYSTEM | DATA)
 
 
+class TooComplex(Exception):
+    """A template that cannot be read: loops in loops, or templates that call each other many times over."""
+
+
 class Flow:
     """One run of a template under assumptions."""
 
@@ -114,14 +128,16 @@ class Flow:
         self.assumptions = assumptions
         self.record = record
         self.state: State = {_DONE: _NEVER, _BROKEN: _NEVER, "$": root(assumptions)}
-        self.via: Via = ()
+        self.via: Via = None
         self.calls: tuple[str, ...] = ()
         self.frame: Frame | None = None
+        self.budget = _BUDGET
         self.outside: dict[int, Suspect] = {}  # places outside the conversation
-        self.evaluator = Evaluator(assumptions, record.raw, self.state)
+        self.ids: dict[Hashable, int] = {}  # short names for long keys
+        self.evaluator = Evaluator(assumptions, record.raw, self.state, self.ids)
 
     def run(self) -> tuple[Item, ...]:
-        """Run the whole template and look for what stands behind the messages."""
+        """Run the whole template and look for what stands behind the messages. Raises TooComplex."""
         items = self.body(self.tree.root, Scope(self.state["$"], {"$": "$"}))
         self._behind(items, False)
         return tuple(items)
@@ -183,12 +199,15 @@ class Flow:
         if done.moves and inner:
             self.suspect(node, "gate", holds(inner))
         return (
-            [Item("if", node, self.via, ("unless", done.key, _keys(inner)), done.flags, 0, ((), inner))]
+            [Item("if", node, self.via, ("unless", self.short((done.key, _keys(inner)))), done.flags, 0, ((), inner))]
             if inner
             else []
         )
 
     def _node(self, node: Node, scope: Scope) -> list[Item]:
+        self.budget -= 1
+        if self.budget < 0:
+            raise TooComplex
         if isinstance(node, TextNode):
             return [Item("text", node, self.via, ("text", node.text), 0, 0)] if node.text else []
         if isinstance(node, ActionNode):
@@ -227,16 +246,16 @@ class Flow:
         if value.truth is not None:
             arm = 0 if value.truth else 1
             nodes, arm_scope = arms[arm]
-            self.via = (*outside, (node, arm))
+            self.via = (outside, node)
             items = self.body(nodes, arm_scope.child()) if nodes is not None else []
             self.via = outside
             return items
         before = dict(self.state)
         printed: list[tuple[Item, ...]] = []
         states: list[State] = []
-        for arm, (nodes, arm_scope) in enumerate(arms):
+        for nodes, arm_scope in arms:
             self.restore(before)
-            self.via = (*outside, (node, arm))
+            self.via = (outside, node)
             printed.append(tuple(self.body(nodes, arm_scope.child())) if nodes is not None else ())
             states.append(dict(self.state))
         self.via = outside
@@ -245,7 +264,7 @@ class Flow:
             return list(printed[0])
         if value.moves:
             self.suspect(node, "gate", holds(printed[0]) | holds(printed[1]))
-        key = ("if", value.key, _keys(printed[0]), _keys(printed[1]))
+        key = ("if", self.short((value.key, _keys(printed[0]), _keys(printed[1]))))
         return [Item("if", node, outside, key, value.flags, value.raw, tuple(printed))]
 
     def _template(self, node: TemplateNode | BlockNode, scope: Scope) -> list[Item]:
@@ -277,7 +296,7 @@ class Flow:
         outside = self.via
         element = unknown(("each", coll.key, id(node)), coll.flags, None, "other", coll.raw)
         position = integer(("position", coll.key, id(node)), 0, None, coll.flags & TAIL)
-        self.via = (*outside, (node, 0))
+        self.via = (outside, node)
         items: tuple[Item, ...] = ()
         for _ in range(_ROUNDS):
             before = dict(self.state)
@@ -285,7 +304,7 @@ class Flow:
             items = tuple(self.body(node.list, self.bind(node, scope, position, element)))
             if not self.widen(before, node, coll.flags & TAIL):
                 break
-        self.via = (*outside, (node, 1))
+        self.via = (outside, node)
         other = (
             tuple(self.body(node.else_list, scope.child())) if node.else_list is not None and coll.truth is None else ()
         )
@@ -295,7 +314,7 @@ class Flow:
             return []
         if coll.moves:
             self.suspect(node, "loop", holds(items))
-        key = ("range", id(node), coll.key, _keys(items), _keys(other))
+        key = ("range", self.short((id(node), coll.key, _keys(items), _keys(other))))
         return [Item("range", node, outside, key, coll.flags, coll.raw, (items, other))]
 
     def bind(self, node: RangeNode, scope: Scope, position: Value, element: Value) -> Scope:
@@ -311,6 +330,10 @@ class Flow:
                 self.state[slot] = value
         return inner
 
+    def short(self, key: Hashable) -> int:
+        """A short name for a key that holds other keys: the same for equal keys."""
+        return self.ids.setdefault(key, len(self.ids))
+
     # -- states -------------------------------------------------------------------------------------------------------
 
     def restore(self, state: State) -> None:
@@ -324,7 +347,7 @@ class Flow:
         for slot, value in first.items():
             other = second.get(slot)
             if other is not None:
-                key = ("either", id(node), slot, cond.key, value.key, other.key)
+                key = ("either", self.short((id(node), slot, cond.key, value.key, other.key)))
                 merged[slot] = merge(value, other, key, cond.flags & TAIL)
         self.restore(merged)
 
@@ -382,7 +405,7 @@ class _Conversation:
         outer_frame, outside = flow.frame, flow.via
         saved = (flow.state[_DONE], flow.state[_BROKEN])
         flow.state[_BROKEN] = _NEVER
-        flow.via = (*outside, (self.node, 0))
+        flow.via = (outside, self.node)
         start = dict(flow.state)
         for turn in self._opening():
             self._turn(turn)
@@ -464,7 +487,7 @@ class _Conversation:
         items = tuple(flow.body(self.node.list, flow.bind(self.node, self.scope, turn.position, place)))
         if broken.truth is None:
             flow.merge_states(before, dict(flow.state), self.node, broken)
-            key = ("unless", broken.key, _keys(items))
+            key = ("unless", flow.short((broken.key, _keys(items))))
             items = (Item("if", self.node, flow.via, key, broken.flags, 0, ((), items)),) if items else ()
         return items
 
@@ -502,7 +525,7 @@ class _Conversation:
 
     def _gate(self, item: Item) -> Node:
         record = self.flow.record
-        for branch, _ in item.via:
+        for branch in branches(item.via):
             pipe = id(branch.pipe)
             # A condition that was always true, such as `.Messages`, does not flip.
             if record.raw.get(pipe, 0) & TAIL and len(record.truths.get(pipe, ())) > 1:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-import inspect
 import pkgutil
 from collections.abc import Iterable, Iterator
 from functools import cache
@@ -53,6 +52,8 @@ def find_rule(code: str, folders: Iterable[Path] = ()) -> Rule | None:
 
 def page(rule: Rule) -> str:
     """A rule's page: its docstring, as written."""
+    import inspect  # slow to import, and only pages need it
+
     return inspect.getdoc(type(rule)) or ""
 
 
@@ -70,8 +71,8 @@ def _load(path: Path) -> ModuleType:
 
 def _rules_of(module: ModuleType) -> Iterator[Rule]:
     for value in vars(module).values():
-        if inspect.isclass(value) and issubclass(value, Rule) and value.__module__ == module.__name__:
+        if isinstance(value, type) and issubclass(value, Rule) and value.__module__ == module.__name__:
             missing = [name for name in ("CODE", "NAME", "SEVERITY", "FIXABLE") if not hasattr(value, name)]
-            if missing or inspect.isabstract(value):
+            if missing or value.__abstractmethods__:
                 raise RuleError(f"{module.__file__}: {value.__name__} lacks {', '.join(missing) or 'check'}")
             yield value()

@@ -20,13 +20,9 @@ class Step:
     index: int
     request: Request  # as it was rendered
     rendering: Rendering
+    prompt_bytes: int
     kept_bytes: int  # how much of the step before opens this one; 0 for the first
     passes: tuple[Pass, ...]  # over the tool definitions
-
-    @property
-    def prompt_bytes(self) -> int:
-        """The length of the prompt."""
-        return len(self.rendering.data)
 
     @property
     def tools(self) -> int:
@@ -136,14 +132,18 @@ def _tail_start(step: Step, only_last: Callable[[Piece], bool]) -> int:
 def run_loop(template: ChatTemplate, loop: Loop, served: Callable[[Request], Request]) -> LoopRun:
     """Render a loop, each request as `served` makes it; ends at the first that fails."""
     steps: list[Step] = []
+    before = b""
     for index, asked in enumerate(loop.requests):
         request = served(asked)
         try:
             rendering = template.render(request)
         except RenderError as error:
             return LoopRun(loop, tuple(steps), error)
-        kept = common_prefix(steps[-1].rendering.data, rendering.data) if steps else 0
-        steps.append(Step(index, request, rendering, kept, tool_passes(rendering, request)))
+        # The pieces share their texts with the template; the joined prompt is not kept.
+        prompt = "".join([piece.text for piece in rendering.pieces]).encode("utf-8", "surrogateescape")
+        kept = common_prefix(before, prompt)
+        steps.append(Step(index, request, rendering, len(prompt), kept, tool_passes(rendering, request)))
+        before = prompt
     return LoopRun(loop, tuple(steps), None)
 
 
