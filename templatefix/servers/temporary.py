@@ -36,9 +36,21 @@ def temporary_tag(
     )
     try:
         yield client.show(made.name)
-    finally:
-        with suppress(ModelNotFound):
-            client.delete(made.name)
+    except BaseException as error:
+        try:
+            _remove(client, made.name)
+        except ServerError:
+            if isinstance(error, ServerError):
+                sentence = f"{error}; the temporary tag {made.name} may be left there"
+                raise type(error)(sentence, *error.args[1:]) from error
+        raise
+    else:
+        _remove(client, made.name)
+
+
+def _remove(client: OllamaClient, name: str) -> None:
+    with suppress(ModelNotFound):
+        client.delete(name)
 
 
 def in_memory(client: OllamaClient, *models: Shown) -> list[str]:
