@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-EventKind = Literal["restart", "truncated", "selection", "http"]
+EventKind = Literal["restart", "truncated", "selection", "http", "dump"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +23,9 @@ class LoggedRequest:
     forced: bool = False  # read in full although the text was there: a sliding window, or recurrent memory
     taken_over: bool = False  # the slot held another conversation
     prompt_ms: float | None = None
+    common_tokens: int | None = None  # how much of the prompt its slot held when it came, as the engine compared them
+    checkpoint: int | None = None  # tokens of a copy of the memory that the engine went back to
+    context: int | None = None  # of the slot, in tokens
 
     @property
     def fresh_tokens(self) -> int | None:
@@ -39,7 +42,7 @@ class LogEvent:
     kind: EventKind
     line: int
     time: str | None
-    text: str  # for people: of a selection the choice, of an HTTP request method and path
+    text: str  # for people: of a selection the choice, of an HTTP request method and path, of a dump its file
     model: str = ""  # full name, of a selection
 
 

@@ -20,6 +20,10 @@ _TIMING = re.compile(r"prompt eval time = +([\d.]+) ms / +(\d+) tokens")
 _STOP = re.compile(r"stop processing: n_(?:tokens|past) = \d+, truncated = (\d)")
 _FORCED = "forcing full prompt re-processing"
 _TAKEN = "selected slot by LRU"
+_COMMON = re.compile(r"- checking sim = [\d.]+ \((\d+)/\d+\)")
+_SHARE = re.compile(r"selected slot by LCP similarity, (?:f_)?sim_best = ([\d.]+)")
+_CHECKPOINT = re.compile(r"restored context checkpoint \(.*?n_tokens = (\d+)")
+_CONTEXT = re.compile(r"n_ctx_slot = (\d+)")
 _OLD = re.compile(r"\[(?:update_slots|print_timings)\] (.*?) \| (.*)")
 _PAIR = re.compile(r'(\w+)=(?:"([^"]*)"|(\S+))')
 
@@ -30,6 +34,7 @@ class LlamaCppLines:
     def __init__(self) -> None:
         self._open: dict[tuple[str, int], LoggedRequest] = {}
         self._taken: dict[tuple[str, int], str] = {}  # slots whose former conversation was left, by what was said
+        self._common: dict[tuple[str, int], int] = {}  # tokens that the slot's content shares with the prompt to come
         self._timing: tuple[str, int] | None = None  # the slot whose timings stand on the next line
 
     def feed(self, line: str, number: int, time: str | None) -> Iterator[LoggedRequest]:
@@ -48,6 +53,7 @@ class LlamaCppLines:
         found = sorted(self._open.values(), key=lambda request: request.line)
         self._open.clear()
         self._taken.clear()
+        self._common.clear()
         yield from found
 
     def _slot_line(
@@ -55,14 +61,18 @@ class LlamaCppLines:
     ) -> Iterator[LoggedRequest]:
         new = _NEW.match(said)
         if new is not None:
-            yield from self._begin(slot, task, int(new[1]), number, time)
+            context = _CONTEXT.search(said)
+            yield from self._begin(slot, task, int(new[1]), number, time, int(context[1]) if context else None)
             return
         if said.startswith("selected slot by"):
             self._taken[slot] = said
+        elif (common := _COMMON.match(said)) is not None:
+            self._common[slot] = int(common[1])
         request = self._open.get(slot)
         if request is None or request.task != task:
             return
         hit, timing, stop = _HIT.match(said), _TIMING.search(said), _STOP.match(said)
+        checkpoint = _CHECKPOINT.match(said)
         if hit is not None and request.cached_tokens is None:
             self._open[slot] = replace(request, cached_tokens=int(hit[1] or hit[2] or 0))
         elif timing is not None:
@@ -71,11 +81,19 @@ class LlamaCppLines:
             self._timing = slot
         elif said.startswith(_FORCED):
             self._open[slot] = replace(request, forced=True)
+        elif checkpoint is not None:
+            self._open[slot] = replace(request, checkpoint=int(checkpoint[1]))
         elif stop is not None:
             yield replace(self._open.pop(slot), truncated=stop[1] != "0")
 
     def _begin(
-        self, slot: tuple[str, int], task: int, tokens: int | None, number: int, time: str | None
+        self,
+        slot: tuple[str, int],
+        task: int,
+        tokens: int | None,
+        number: int,
+        time: str | None,
+        context: int | None = None,
     ) -> Iterator[LoggedRequest]:
         before = self._open.pop(slot, None)
         if before is not None:
@@ -83,7 +101,21 @@ class LlamaCppLines:
         # A slot that nobody has used yet is chosen by LRU as well, with no time of last use.
         said = self._taken.pop(slot, "")
         taken = said.startswith(_TAKEN) and not said.endswith("= -1")
-        self._open[slot] = LoggedRequest(number, time, slot[0], slot[1], task, tokens, None, taken_over=taken)
+        common, share = self._common.pop(slot, None), _SHARE.match(said)
+        if common is None and share is not None and tokens is not None:
+            common = round(float(share[1]) * tokens)  # builds that tell the share alone
+        self._open[slot] = LoggedRequest(
+            line=number,
+            time=time,
+            process=slot[0],
+            slot=slot[1],
+            task=task,
+            prompt_tokens=tokens,
+            cached_tokens=None,
+            taken_over=taken,
+            common_tokens=common,
+            context=context,
+        )
 
     def _timed(self, slot: tuple[str, int], milliseconds: float) -> None:
         if slot in self._open:

@@ -10,6 +10,8 @@ from templatefix.servers.log_events import LogEvent, LoggedRequest
 _PAIR = re.compile(r'([\w.]+)=("(?:[^"\\]|\\.)*"|\S*)')
 _GIN = re.compile(r'\[GIN\] (\d{4}/\d\d/\d\d - [\d:]+) \| +(\d+) \| +\S+ \| +\S+ \| (\w+) +"([^"]*)"')
 _STARTS = ("starting llama-server", "starting runner", "starting llama server", "starting ollama engine")
+_DUMP = re.compile(r"logged to (\S+?_body\.json)\b")
+_CONTEXT = re.compile(r" (?:-c|--ctx-size) (\d+)")
 _CUTS = ("truncating input prompt", "truncating input messages which exceed context length")
 
 
@@ -34,12 +36,17 @@ def read_line(line: str, number: int) -> Iterator[LoggedRequest | LogEvent]:
         if len(numbers) == 3:
             yield LoggedRequest(number, time, "", numbers["id"], None, numbers["prompt"], numbers["used"])
     elif message.startswith(_STARTS):
-        yield LogEvent("restart", number, time, message)
+        context = _CONTEXT.search(values.get("cmd", ""))
+        yield LogEvent("restart", number, time, f"{message} -c {context[1]}" if context else message)
     elif message in _CUTS:
         facts = [f"{key}={values[key]}" for key in ("limit", "prompt", "new", "truncated") if key in values]
         yield LogEvent("truncated", number, time, " ".join([message, *facts]))
     elif message == "template selection":
         yield LogEvent("selection", number, time, values.get("selected", ""), values.get("model", ""))
+    elif message.startswith("logged to "):
+        dump = _DUMP.match(message)
+        if dump is not None:
+            yield LogEvent("dump", number, time, dump[1])
 
 
 def _unquoted(value: str) -> str:

@@ -32,9 +32,9 @@ class LogReader:
         self._engine = LlamaCppLines()
         self._number = 0
 
-    def feed(self, line: str) -> Iterator[LogItem]:
-        """Take the next line; what is over now."""
-        self._number += 1
+    def feed(self, line: str, number: int | None = None) -> Iterator[LogItem]:
+        """Take the next line (of that number, where lines that say nothing were left out); what is over now."""
+        self._number = self._number + 1 if number is None else number
         line = line.rstrip("\r\n")
         for item in read_line(line, self._number):
             if isinstance(item, LogEvent) and item.kind == "restart":
