@@ -8,15 +8,17 @@ import typer
 
 from templatefix.cli import engines
 from templatefix.cli.engines import ENGINES, ServerOptions
+from templatefix.cli.experiment import Experiment, experiment, on_embedded
 from templatefix.cli.inputs import known, resolved, served, template_of
-from templatefix.cli.options import Format, Kind
-from templatefix.cli.output import CliError, progress_line, save, write
+from templatefix.cli.options import Kind
+from templatefix.cli.output import CliError, save, write
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from templatefix.lab.ab import Arm
     from templatefix.lab.figures import AbResult
     from templatefix.servers import targets
-    from templatefix.servers.tokenizer import Donor
 
 
 def run(
@@ -25,6 +27,29 @@ def run(
     engine: Annotated[
         str, typer.Option(metavar="auto|embedded|ollama|llama-server|openai", help="What to measure on.")
     ] = "auto",
+    scenario: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME|FILE|all", help="What to measure (default: seed-loop); see: templatefix scenario."),
+    ] = None,
+    size: Annotated[
+        int | None, typer.Option(metavar="TOKENS", min=200, help="Tools and system text of about this size.")
+    ] = None,
+    repeat: Annotated[int, typer.Option(metavar="N", min=1, max=1000, help="Measure so many times.")] = 1,
+    attention: Annotated[
+        str | None, typer.Option(metavar="full|swa|recurrent", help="The kind of memory (embedded engine).")
+    ] = None,
+    weights: Annotated[
+        str | None, typer.Option(metavar="FILE", help="A GGUF file to run in place of the stand-in (embedded engine).")
+    ] = None,
+    live: Annotated[bool, typer.Option("--live", help="Let the model answer, and judge that.")] = False,
+    force_calls: Annotated[
+        bool, typer.Option("--force-calls", help="A live run with the script's replies, on any weights.")
+    ] = False,
+    temperature: Annotated[float, typer.Option(min=0.0, max=5.0, help="Of a live run.")] = 0.7,
+    seed: Annotated[int, typer.Option(min=0, help="Of a live run's first repeat.")] = 1,
+    prefill_rate: Annotated[
+        float | None, typer.Option(metavar="TOKENS", min=0.1, help="What your model reads in a second.")
+    ] = None,
     url: Annotated[str | None, typer.Option(metavar="URL", help="Where a server is that is no Ollama.")] = None,
     log: Annotated[str | None, typer.Option(metavar="FILE", help="The server's log, for its cache figures.")] = None,
     context: Annotated[
@@ -32,113 +57,92 @@ def run(
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     output: Annotated[str | None, typer.Option("--output", "-o", metavar="FILE", help="Write the result here.")] = None,
-    form: Format = "text",
+    form: Annotated[str, typer.Option("--format", metavar="text|json|html", help="How to write the result.")] = "text",
     kind: Kind = None,
 ) -> int:
     """Measure how much of each prompt comes from the cache, with A's template and with B's.
 
-    The replies are scripted, so that only the cache is measured. `auto` is the Ollama server where A is a model on it,
-    else the embedded engine, with the tokenizer of A where A is a model.
+    The replies are scripted, so that only the cache is measured, or with --live the model's own. `auto` is the Ollama
+    server where A is a model on it, else the embedded engine, with the tokenizer of A where A is a model.
     Exit code 0: B is better or the same; 1: it is worse, or the run is not valid; 2: the work could not be done.
     """
-    known("--format", form, ("text", "json"))
+    known("--format", form, ("text", "json", "html"))
     where = known("--engine", engine, ENGINES)
     if a == b == "-":
         raise CliError("A and B cannot both come from standard input")
-    options = ServerOptions(url, log, context, yes)
+    wish = experiment(scenario, size, repeat, attention, weights, live, force_calls, temperature, seed)
+    options = ServerOptions(url, log, context, yes, repeat, wish.loops)
     if where == "openai":
-        result = engines.ab_on_openai(a, b, options)
+        _for_embedded(wish)
+        compared: tuple[AbResult, Sequence[str]] = engines.ab_on_openai(a, b, options), ()
     else:
-        result = _compared(resolved(a, kind), None if b is None else resolved(b, kind), where, options)
-    text = _text(result, form)
+        compared = _compared(resolved(a, kind), None if b is None else resolved(b, kind), where, options, wish)
+    result, templates = compared
+    text = _text(result, form, templates, prefill_rate)
     if output is None:
         write(text)
     else:
         save(output, text.encode("utf-8", "replace"))
+    if result.interrupted:
+        raise KeyboardInterrupt
     return int(not result.valid or result.verdict == "worse")
 
 
-def _compared(first: targets.Target, second: targets.Target | None, where: str, options: ServerOptions) -> AbResult:
-    """Two templates on an Ollama server, on a llama-server, or on the embedded engine."""
+def _compared(
+    first: targets.Target, second: targets.Target | None, where: str, options: ServerOptions, wish: Experiment
+) -> tuple[AbResult, Sequence[str]]:
+    """Two templates on an Ollama server, on a llama-server, or on the embedded engine; with the templates' texts."""
     if where == "auto":
-        where = "embedded" if first.shown is None else "ollama"
+        where = "embedded" if first.shown is None or wish.embedded else "ollama"
     arm = _arm(first)
     other = _variant(first, arm) if second is None else _arm(second)
+    templates = (arm.template.source.text, other.template.source.text)
+    if where == "embedded":
+        return on_embedded([arm, other], wish, first), templates
+    _for_embedded(wish)
     if where == "ollama":
-        return engines.ab_on_ollama(first, second, other.template.source.text, options)
-    if where == "llama-server":
-        return engines.ab_on_llama_server([arm, other], options)
-    return measured([arm, other], _donor(first))
+        return engines.ab_on_ollama(first, second, other.template.source.text, options), templates
+    return engines.ab_on_llama_server([arm, other], options), templates
 
 
-def measured(arms: list[Arm], donor: Donor | None = None) -> AbResult:
-    """Both arms on the embedded engine; raises CliError where it cannot run."""
-    from templatefix.lab.ab import run_ab
-    from templatefix.lab.embedded import embedded_engine
-    from templatefix.lab.scenario_file import seed_loop
-    from templatefix.servers.embedded import EngineError
-    from templatefix.servers.tokenizer import TokenizerError
-
-    loops = [seed_loop().loop()]
-    show = progress_line()
-    try:
-        engine = embedded_engine(arms, loops, donor)
-        result = run_ab(engine, arms, loops, lambda at: show(f"{at.done}/{at.total} {at.label}"))
-    except (EngineError, TokenizerError) as error:
-        raise CliError(_clause(str(error))) from error
-    except OSError as error:
-        raise CliError(f"the stand-in model cannot be kept: {error}") from error
-    show("")
-    return result
-
-
-def _clause(sentence: str) -> str:
-    return sentence[:1].lower() + sentence[1:].rstrip(".")
+def _for_embedded(wish: Experiment) -> None:
+    if wish.embedded:
+        raise CliError(f"{wish.embedded} belongs to the embedded engine: --engine embedded")
 
 
 def _arm(target: targets.Target) -> Arm:
     from templatefix.lab.ab import Arm
+    from templatefix.lab.calls import Tags
 
     template = template_of(target)
-    return Arm(target.name, template, served(target, template))
+    return Arm(target.name, template, served(target, template), tags=Tags.of(template.derived))
 
 
 def _variant(target: targets.Target, arm: Arm) -> Arm:
     from templatefix.chat.go import GoChatTemplate
     from templatefix.lab.ab import Arm
+    from templatefix.lab.calls import Tags
     from templatefix.rewrite.patch import patch
 
     result = patch(arm.template)
     if not result.changed:
         why = "; ".join(f"{refusal.code} {refusal.reason}".strip() for refusal in result.refused)
         raise CliError(f"{target.name} has no variant to compare with: {why or 'it is stable as it is'}")
-    return Arm(f"{target.name}, patched", GoChatTemplate(result.template), arm.served)
+    template = GoChatTemplate(result.template)
+    return Arm(f"{target.name}, patched", template, arm.served, tags=Tags.of(template.derived))
 
 
-def _donor(target: targets.Target) -> Donor | None:
-    """The tokenizer of a model on the server, where it tells; of anything else None."""
-    if target.shown is None:
-        return None
-    from templatefix.servers.errors import ServerError
-    from templatefix.servers.ollama import OllamaClient
-    from templatefix.servers.tokenizer import from_show
-
-    try:
-        info = OllamaClient().show(target.name, verbose=True).model_info
-    except ServerError as error:
-        raise CliError(str(error)) from error
-    if not info.get("tokenizer.ggml.tokens"):
-        return None
-    return from_show({"model_info": info}, target.name)
-
-
-def _text(result: AbResult, form: str) -> str:
+def _text(result: AbResult, form: str, templates: Sequence[str], rate: float | None) -> str:
     if form == "json":
         import json
 
         from templatefix.lab.figures import to_json
 
         return json.dumps(to_json(result), indent=2) + "\n"
+    if form == "html":
+        from templatefix.report.ab_html import ab_html
+
+        return ab_html(result, templates, rate)
     from templatefix.report.ab_text import ab_text
 
-    return ab_text(result)
+    return ab_text(result, rate)

@@ -6,7 +6,8 @@ import dataclasses
 from importlib import resources
 from typing import TYPE_CHECKING
 
-from templatefix.cli import ab, check, patch
+from templatefix.cli import check, patch
+from templatefix.cli.experiment import experiment, on_embedded
 from templatefix.cli.inputs import resolved, template_of
 from templatefix.cli.output import CliError, colours, write
 
@@ -34,7 +35,8 @@ def run() -> int:
     if not result.changed:
         raise CliError("the sample could not be patched, which is a fault in templatefix itself; please report it")
     _headline(f"3. Both on an engine: templatefix ab {SAMPLE}")
-    write(ab_text(ab.measured([Arm("stock", template), Arm("patched", GoChatTemplate(result.template))])))
+    arms = [Arm("stock", template), Arm("patched", GoChatTemplate(result.template))]
+    write(ab_text(on_embedded(arms, experiment())))
     return 0
 
 

@@ -34,6 +34,7 @@ class ServerOptions:
     context: int | None = None  # tokens
     yes: bool = False
     repeats: int = 1
+    loops: tuple[Loop, ...] = ()
 
 
 def ab_on_ollama(first: Target, second: Target | None, template: str, options: ServerOptions) -> AbResult:
@@ -59,7 +60,7 @@ def ab_on_ollama(first: Target, second: Target | None, template: str, options: S
             for one, name in ((first.shown, first.name), (shown, other))
         ]
         for one in (first.shown, shown):
-            check_prompts(client, one, _loops(), show)
+            check_prompts(client, one, options.loops, show)
         return _run(arms, options, show)
 
 
@@ -82,7 +83,7 @@ def ab_on_openai(first: str, second: str | None, options: ServerOptions) -> AbRe
     with _plain_errors():
         server = OpenAiServer(_url(options, "http://127.0.0.1:8000"), key=os.environ.get("OPENAI_API_KEY"))
         models = [first] if second is None else [first, second]
-        result = run_messages(server, models, _loops(), lambda at: show(f"{at.done}/{at.total} {at.label}"))
+        result = run_messages(server, models, options.loops, lambda at: show(f"{at.done}/{at.total} {at.label}"))
         show("")
         return result
 
@@ -93,18 +94,12 @@ def _url(options: ServerOptions, usual: str) -> str:
     return options.url
 
 
-def _loops() -> list[Loop]:
-    from templatefix.lab.scenario_file import seed_loop
-
-    return [seed_loop().loop()]
-
-
 def _run(arms: Sequence[Arm], options: ServerOptions, show: Callable[[str], None]) -> AbResult:
     from templatefix.lab.ab import run_ab
 
     engine = arms[0].engine
     assert engine is not None
-    result = run_ab(engine, arms, _loops(), lambda at: show(f"{at.done}/{at.total} {at.label}"), options.repeats)
+    result = run_ab(engine, arms, options.loops, lambda at: show(f"{at.done}/{at.total} {at.label}"), options.repeats)
     show("")
     return result
 

@@ -17,7 +17,7 @@ from templatefix.cli.output import CliError, complain, quiet_pipes
 DONE, FOUND, FAILED = 0, 1, 2
 INTERRUPTED, PIPE_CLOSED = 130, 141  # as a shell shows SIGINT and SIGPIPE
 
-COMMANDS = ("check", "patch", "variants", "unpatch", "ab", "publish", "render", "explain", "demo")
+COMMANDS = ("check", "patch", "variants", "unpatch", "ab", "scenario", "publish", "render", "explain", "demo")
 
 
 def main(args: Sequence[str] | None = None) -> None:

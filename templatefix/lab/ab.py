@@ -22,7 +22,7 @@ from templatefix.lab.replies import new_ranges, overlapping, reply_index, reply_
 from templatefix.servers.errors import NotMeasurable
 
 WARM_UP = (
-    "These words stand for nothing but themselves; they are read once so that all that follows is read alike. " * 4
+    "These words stand for nothing but themselves; they are read once so that all that follows is read alike. " * 2
 )
 
 

@@ -71,6 +71,13 @@ def load(name_or_file: str) -> Scenario:
     return read_scenario(path, path.stem)
 
 
+def text_of(name: str) -> str:
+    """The file of a scenario that is shipped; raises DocumentError where there is none of that name."""
+    if name not in shipped_names():
+        raise DocumentError(f"there is no scenario {name}; there are {', '.join(shipped_names())}")
+    return (resources.files("templatefix.lab") / _FOLDER / (name + _SUFFIX)).read_text(encoding="utf-8")
+
+
 def seed_loop(tools: int = 18, tool_words: int = 170, system_words: int = 3600) -> Scenario:
     """Two user turns with one call each: four requests, about 8,500 tokens long with the sizes as they are.
 

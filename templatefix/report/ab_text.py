@@ -44,7 +44,10 @@ def _wrapped(text: str) -> list[str]:
 
 
 def _side_by_side(arms: tuple[ArmFigures, ...]) -> list[str]:
-    lines = ["step".ljust(_LABEL) + " ".join(_fitted(arm.name).center(_BLOCK) for arm in arms)]
+    names = (
+        [f"{letter}: {arm.name}" for letter, arm in zip("AB", arms, strict=True)] if len(arms) == 2 else [arms[0].name]
+    )
+    lines = ["step".ljust(_LABEL) + " ".join(_fitted(name).center(_BLOCK) for name in names)]
     lines.append(" " * _LABEL + " ".join(_HEAD for _ in arms))
     loops = [[list(rows) for _, rows in groupby(arm.averaged, key=lambda row: row.scenario)] for arm in arms]
     for blocks in zip_longest(*loops, fillvalue=[]):

@@ -1,8 +1,8 @@
-"""What an A/B result says in words, for every kind of report."""
+"""What an A/B result says in words, for every kind of report: of two arms, A is the first and B the second."""
 
 from __future__ import annotations
 
-from templatefix.lab.figures import AbResult, ArmFigures
+from templatefix.lab.figures import AbResult
 from templatefix.lab.quality import LEVEL, Difference
 from templatefix.servers.standin import Attention
 
@@ -26,7 +26,7 @@ def verdict_words(result: AbResult) -> str:
         return ""
     one, other = result.arms
     before, after = percent(one.warm_hit_rate), percent(other.warm_hit_rate)
-    told = f"of the warm prompt tokens, {after} come from the cache with {other.name}, {before} with {one.name}."
+    told = f"of the warm prompt tokens, {after} come from the cache with B, {before} with A."
     quality = result.quality
     if quality is None or quality.verdict == "same" or quality.verdict != result.verdict:
         return f"{_SAID[result.verdict]}: {told}"
@@ -42,8 +42,8 @@ def further_words(result: AbResult, rate: float | None = None) -> list[str]:
     lines: list[str] = []
     if one.fresh_over_new is not None and other.fresh_over_new is not None:
         lines.append(
-            f"Read for each token that had to be read: {other.fresh_over_new:.2f} with {other.name}, "
-            f"{one.fresh_over_new:.2f} with {one.name}."
+            f"Read for each token that had to be read: {other.fresh_over_new:.2f} with B, "
+            f"{one.fresh_over_new:.2f} with A."
         )
     saved = result.saved_ms
     if saved is not None and one.prompt_ms:
@@ -51,7 +51,7 @@ def further_words(result: AbResult, rate: float | None = None) -> list[str]:
     if rate is not None:
         lines.append(
             f"A model that reads {rate:g} tokens a second spends {seconds(other.seconds_a_request(rate))} on a prompt "
-            f"with {other.name}, {seconds(one.seconds_a_request(rate))} with {one.name}."
+            f"with B, {seconds(one.seconds_a_request(rate))} with A."
         )
     return lines + _quality_words(result)
 
@@ -65,21 +65,17 @@ def _quality_words(result: AbResult) -> list[str]:
         ("Calls with valid arguments", quality.valid),
         ("Right answers", quality.answered),
     )
-    lines = [f"{name}: {_shares(result.arms, share)}" for name, share in rows if share.first.of or share.second.of]
+    lines = [f"{name}: {_shares(share)}" for name, share in rows if share.first.of or share.second.of]
     rewritten = [arm.rewritten_tokens for arm in result.arms]
     if None not in rewritten:
         lines.append(
-            f"Tokens of replies that later prompts word otherwise: {rewritten[1]} with {result.arms[1].name}, "
-            f"{rewritten[0]} with {result.arms[0].name}."
+            f"Tokens of replies that later prompts word otherwise: {rewritten[1]} with B, {rewritten[0]} with A."
         )
     return lines
 
 
-def _shares(arms: tuple[ArmFigures, ...], share: Difference) -> str:
-    told = (
-        f"{share.second.done} of {share.second.of} with {arms[1].name}, "
-        f"{share.first.done} of {share.first.of} with {arms[0].name}"
-    )
+def _shares(share: Difference) -> str:
+    told = f"{share.second.done} of {share.second.of} with B, {share.first.done} of {share.first.of} with A"
     if share.interval is None:
         return told + "."
     low, high = (f"{value * 100:+.0f}" for value in share.interval)

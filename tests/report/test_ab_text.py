@@ -38,7 +38,7 @@ def test_two_arms_side_by_side() -> None:
     assert ab_text(AbResult("embedded", "engine", "Llama 3 (llama-models)", (STOCK, STABLE)), 30) == (
         "engine embedded, figures from the engine, tokenizer Llama 3 (llama-models)\n"
         "\n"
-        "step              llama3.1:8b                    llama3.1:8b-prefix-stable\n"
+        "step             A: llama3.1:8b                 B: llama3.1:8b-prefix-stable\n"
         "      cached / prompt     hit  fresh   new  cached / prompt     hit  fresh   new\n"
         "seed-loop\n"
         "   0         0 / 8092   0.00%   8092  8092         0 / 8090   0.00%   8090  8090\n"
@@ -47,13 +47,12 @@ def test_two_arms_side_by_side() -> None:
         "   3      3562 / 3604  98.83%     42    11      8164 / 8175  99.87%     11    11\n"
         "warm    10629 / 15300  69.47%   4671   108    24404 / 24440  99.85%     36    36\n"
         "\n"
-        "Better: of the warm prompt tokens, 99.85% come from the cache with\n"
-        "llama3.1:8b-prefix-stable, 69.47% with llama3.1:8b.\n"
-        "Read for each token that had to be read: 1.00 with llama3.1:8b-prefix-stable,\n"
-        "43.25 with llama3.1:8b.\n"
+        "Better: of the warm prompt tokens, 99.85% come from the cache with B, 69.47%\n"
+        "with A.\n"
+        "Read for each token that had to be read: 1.00 with B, 43.25 with A.\n"
         "Prompt time saved: 0 ms of 3 ms.\n"
-        "A model that reads 30 tokens a second spends 400 ms on a prompt with\n"
-        "llama3.1:8b-prefix-stable, 51.9 s with llama3.1:8b.\n"
+        "A model that reads 30 tokens a second spends 400 ms on a prompt with B, 51.9 s\n"
+        "with A.\n"
     )
 
 
@@ -101,12 +100,12 @@ def test_how_well_a_live_run_went() -> None:
     text = " ".join(text.split())
     assert "Worse, as tools are called or questions answered less often: of the warm prompt tokens" in text
     assert (
-        "Tools called where one was due: 4 of 16 with b, 16 of 16 with a "
+        "Tools called where one was due: 4 of 16 with B, 16 of 16 with A "
         "(95% interval of the difference: -90 to -44 points)."
     ) in text
-    assert "Right answers: 16 of 16 with b, 16 of 16 with a (95% interval" in text
+    assert "Right answers: 16 of 16 with B, 16 of 16 with A (95% interval" in text
     assert "Calls with valid arguments" not in text
-    assert "word otherwise: 120 with b, 120 with a." in text
+    assert "word otherwise: 120 with B, 120 with A." in text
 
 
 def test_an_invalid_run_says_why_and_gives_no_verdict() -> None:
