@@ -58,7 +58,7 @@ class Evidence:
     @cached_property
     def reading_thoughts(self) -> TreeReading | None:
         """The tree, read for conversations whose earlier turns hold thinking."""
-        return self._read(thoughts=True)
+        return self._read(thoughts=True) if self.thinks else self.reading
 
     def _read(self, thoughts: bool) -> TreeReading | None:
         if not isinstance(self.template, GoChatTemplate) or self.template.legacy:

@@ -55,6 +55,7 @@ _NEVER: Final = constant(False)
 _ROUNDS: Final = 6
 _BUDGET: Final = 200_000  # nodes run
 _NESTING: Final = 40
+_MANY: Final = 1000  # things printed for one message, beyond which only the first that changes is named
 
 
 @dataclass(frozen=True, slots=True)
@@ -516,9 +517,13 @@ class _Conversation:
             end -= 1
         if not end:
             return
-        matcher = SequenceMatcher(None, _keys(mine[:end]), _keys(theirs), autojunk=False)
-        for tag, i1, i2, j1, j2 in matcher.get_opcodes():
-            if tag == "equal" or (i1 == end and i1 == i2):
+        if end > _MANY:
+            self.flow.suspect(self._gate(mine[0]), "gate", holds(mine))
+            return
+        # By node, for equal texts that stand at many places are slow to match.
+        old, new = ([(id(item.node), item.key) for item in items] for items in (mine[:end], theirs))
+        for tag, i1, i2, j1, j2 in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+            if tag == "equal" or (i1 == end and i1 == i2) or _keys(mine[i1:i2]) == _keys(theirs[j1:j2]):
                 continue
             changed = [*mine[i1:i2], *theirs[j1:j2]]
             self.flow.suspect(self._gate(changed[0]), "gate", holds(changed))

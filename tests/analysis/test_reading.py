@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from templatefix.analysis.dependence import TreeReading, read
+from templatefix.analysis.gotree_flow import TooComplex
 from templatefix.chat.go import GoChatTemplate
 
 HEAD = "{{ range $i, $m := .Messages }}<{{ .Role }}>"
@@ -192,6 +193,16 @@ def test_thinking_of_earlier_turns_is_read_apart() -> None:
     tree = GoChatTemplate(text).tree
     assert read(tree).suspects == ()
     assert len(read(tree, thoughts=True).suspects) == 1
+
+
+def test_what_cannot_be_read_is_said() -> None:
+    calls = "".join(
+        f'{{{{ define "t{n}" }}}}{{{{ template "t{n + 1}" . }}}}{{{{ template "t{n + 1}" . }}}}{{{{ end }}}}'
+        for n in range(20)
+    )
+    text = calls + '{{ define "t20" }}{{ end }}{{ template "t0" . }}'
+    with pytest.raises(TooComplex):
+        read(GoChatTemplate(text + HEAD + BODY + "{{ end }}").tree)
 
 
 def test_recursion_and_deep_nesting_end() -> None:

@@ -36,6 +36,7 @@ def test_all_codes_of_the_contract_are_there() -> None:
         *[f"TF10{n}" for n in range(1, 6)],
         *[f"TF20{n}" for n in range(1, 7)],
         *[f"TF30{n}" for n in range(1, 6)],
+        *[f"TF40{n}" for n in range(1, 3)],
     ]
 
 
