@@ -2,30 +2,36 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from templatefix.cli.inputs import all_or, codes, known, resolved, rules_of, template_of
-from templatefix.cli.options import All, Format, Ignore, Kind, Rules, Select, SomeTargets
-from templatefix.cli.output import CliError, colours, complain, say_json, write
+from templatefix.cli.inputs import all_or, codes, known, resolved, rules_of, selected, template_of
+from templatefix.cli.options import All, Ignore, Kind, Rules, Select, SomeTargets
+from templatefix.cli.output import CliError, colours, complain, say_json, write, write_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from templatefix.analysis.analyse import Analysis
+    from templatefix.analysis.findings import Severity
+    from templatefix.analysis.rule import Rule
     from templatefix.chat.go import GoChatTemplate
     from templatefix.chat.serving import Serving
     from templatefix.report.checked import Checked
     from templatefix.servers.targets import Target
 
-_FORMATS = ("text", "json")
+_FORMATS = ("text", "json", "sarif", "junit", "github")
 
 
 def run(
     targets: SomeTargets = None,
     every: All = False,
-    form: Format = "text",
+    form: Annotated[
+        str, typer.Option("--format", metavar="FORMAT", help="text, json, sarif, junit, or github for its Actions.")
+    ] = "text",
     fail_on: Annotated[
         str, typer.Option(metavar="error|warning|info", help="The least finding that gives exit code 1.")
     ] = "error",
@@ -43,22 +49,24 @@ def run(
 
     known("--format", form, _FORMATS)
     severity = known("--fail-on", fail_on, SEVERITIES)
-    wanted, unwanted, judges = codes(select), codes(ignore), rules_of(rules)
+    judges = selected(rules_of(rules), codes(select), codes(ignore))
     results = []
     names = all_or(targets or (), every)
     for number, target in enumerate(names):
         checked = _check(
             target,
             "model" if every else kind,
-            lambda template, serving: analyse(template, wanted, unwanted, judges, serving),
+            lambda template, serving: analyse(template, rules=judges, serving=serving),
         )
         results.append(checked)
-        if checked.failure is not None:
-            complain(checked.failure)
+        if checked.verdict == "not-evaluated":
+            complain(checked.failure or f"{checked.target}: {checked.reason}")
         if form == "text":
             show(checked, first=number == 0)
-    _end(results, form)
-    return 2 if any(c.failure is not None for c in results) else int(any(c.at_least(severity) for c in results))
+    _end(results, form, judges, severity)
+    if any(checked.verdict == "not-evaluated" for checked in results):
+        return 2
+    return int(any(checked.at_least(severity) for checked in results))
 
 
 def _check(target: str, kind: str | None, analysed: Callable[[GoChatTemplate, Serving], Analysis]) -> Checked:
@@ -81,9 +89,20 @@ def look(found: Target, analysed: Callable[[GoChatTemplate, Serving], Analysis])
     try:
         template = template_of(found)
     except CliError as error:
-        return Checked(found.name, text=text, failure=note if found.reason and note else str(error), note=note)
+        failure = note if found.reason and note else str(error)
+        at = getattr(error.__cause__, "span", None)
+        return Checked(
+            found.name,
+            text=text,
+            file=file,
+            position=found.position,
+            failure=failure,
+            note=note,
+            path=found.path,
+            failed_at=at,
+        )
     analysis = analysed(template, _serving(found))
-    return Checked(found.name, template.kind, text, file, found.position, analysis, note=note)
+    return Checked(found.name, template.kind, text, file, found.position, analysis, note=note, path=found.path)
 
 
 def _serving(found: Target) -> Serving:
@@ -110,13 +129,31 @@ def show(checked: Checked, first: bool = True) -> None:
     write(("" if first else "\n") + check_text(checked, Style(colours())))
 
 
-def _end(results: list[Checked], form: str) -> None:
+def _end(results: Sequence[Checked], form: str, rules: Sequence[Rule], fail_on: Severity) -> None:
     if form == "json":
         from templatefix.report.check_json import check_json
 
         say_json(check_json(results))
+    elif form == "sarif":
+        from templatefix import __version__
+        from templatefix.report.check_sarif import check_sarif
+
+        say_json(check_sarif(results, rules, _root(), __version__))
+    elif form == "junit":
+        from templatefix.report.check_junit import check_junit
+
+        write_bytes(check_junit(results, rules, fail_on))
+    elif form == "github":
+        from templatefix.report.check_github import check_github
+
+        write(check_github(results, _root()))
     elif len(results) > 1:
         from templatefix.report.check_text import check_table
         from templatefix.report.style import Style
 
         write("\n" + check_table(results, Style(colours())))
+
+
+def _root() -> Path:
+    """The folder that the readers of reports take paths from: on GitHub's runners that of the checkout."""
+    return Path(os.environ.get("GITHUB_WORKSPACE") or os.curdir)

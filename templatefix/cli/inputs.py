@@ -51,7 +51,8 @@ def resolved(target: str, as_kind: str | None) -> Target:
 def all_or(targets: Sequence[str], every: bool) -> list[str]:
     """The targets on the command line, or with `--all` every model on the server; exactly one of both is wanted."""
     if every == bool(targets):
-        raise CliError("--all takes every model on the server: name no other" if every else "a TARGET is wanted; see --help")
+        wrong = "--all takes every model on the server: name no other" if every else "a TARGET is wanted; see --help"
+        raise CliError(wrong)
     if not every:
         return list(targets)
     from templatefix.servers.errors import ServerError
@@ -111,6 +112,15 @@ def codes(words: Iterable[str] | None) -> tuple[str, ...]:
         if not _CODE.fullmatch(code):
             raise CliError(f"{code} is no rule code; they look like TF101")
     return found
+
+
+def selected(rules: Sequence[Rule], select: Sequence[str], ignore: Sequence[str]) -> tuple[Rule, ...]:
+    """The rules that --select and --ignore leave; they hold codes or their beginnings."""
+    for code in (*select, *ignore):
+        if not any(rule.CODE.startswith(code) for rule in rules):
+            raise CliError(f"there is no rule {code}; there are {', '.join(rule.CODE for rule in rules)}")
+    chosen = [rule for rule in rules if not select or rule.CODE.startswith(tuple(select))]
+    return tuple(rule for rule in chosen if not rule.CODE.startswith(tuple(ignore)))
 
 
 def rules_of(folders: Iterable[str] | None) -> tuple[Rule, ...]:

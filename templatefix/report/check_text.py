@@ -10,6 +10,7 @@ from templatefix.analysis.findings import Finding, Severity
 from templatefix.report.checked import SEVERITIES, Checked
 from templatefix.report.pictures import LEGEND, loop_lines, span_lines
 from templatefix.report.style import PLAIN, Style
+from templatefix.report.width import fitted
 
 WIDTH = 80
 _WORST = ("broken", "unstable", "not-evaluated", "stable")
@@ -32,19 +33,42 @@ def check_text(checked: Checked, style: Style = PLAIN) -> str:
 
 
 def check_table(results: Sequence[Checked], style: Style = PLAIN) -> str:
-    """Several targets, worst first: the verdict, the findings, and how much a request reads again."""
-    rows = sorted(results, key=lambda c: (_WORST.index(c.verdict), -c.lost_bytes(), c.target))
-    lines = [style.faint(f"{'verdict':<14}{'errors':>6}{'warnings':>10}{'read again':>12}  target")]
-    for checked in rows:
-        errors, warnings = (sum(f.severity == s for f in checked.findings) for s in SEVERITIES[:2])
-        lost = f"{checked.lost_bytes():.0f} B" if checked.analysis is not None else "?"
-        row = f"{checked.verdict:<14}{errors:>6}{warnings:>10}{lost:>12}  {checked.target}"
-        lines.append(_verdict_style(checked, row, style))
+    """Several targets, worst first: the verdict, what a turn costs, and the findings; at most 80 columns."""
+    rows = sorted(
+        results, key=lambda c: (_WORST.index(c.verdict), -c.lost_bytes(), -(c.without_tools() or 0), c.target)
+    )
+    lines = [style.faint(_row("verdict", "read again", "no tools", "err", "warn", "target"))]
+    lines += [_verdict_style(checked, _table_row(checked), style) for checked in rows]
     counts = [(verdict, sum(c.verdict == verdict for c in results)) for verdict in _WORST]
     said = ", ".join(f"{count} {verdict}" for verdict, count in counts if count)
     lines.append(f"{len(results)} targets: {said}.")
-    lines.append("(read again: bytes that a request has to read although they were there before, on average)")
+    lines.append(style.faint("read again  bytes a turn that stood in the turn before, on average over loops"))
+    lines.append(style.faint("no tools    how many of the prompts lack the tools that the request has"))
     return "\n".join(lines) + "\n"
+
+
+def _table_row(checked: Checked) -> str:
+    if checked.verdict == "not-evaluated":
+        return _row(checked.verdict, "?", "?", "?", "?", checked.target)
+    errors, warnings = (str(sum(f.severity == s for f in checked.findings)) for s in SEVERITIES[:2])
+    share = checked.without_tools()
+    return _row(
+        checked.verdict,
+        f"{checked.lost_bytes():.0f}",
+        "-" if share is None else f"{share:.0%}",
+        errors,
+        warnings,
+        checked.target,
+    )
+
+
+def _row(verdict: str, lost: str, without: str, errors: str, warnings: str, target: str) -> str:
+    head = f"{verdict:<13} {lost:>10} {without:>8} {errors:>4} {warnings:>4}  "
+    return head + fitted(_readable(target), WIDTH - len(head))
+
+
+def _readable(text: str) -> str:
+    return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
 
 
 def _finding(checked: Checked, finding: Finding, shown: set[str], style: Style) -> Iterator[str]:

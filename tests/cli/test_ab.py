@@ -72,7 +72,10 @@ def test_no_engine_is_one_sentence(templatefix: Any, no_engine: None) -> None:
     [
         (("-", "-"), "A and B cannot both come from standard input"),
         ((STABLE,), f"{STABLE} has no variant to compare with: it is stable as it is"),
-        ((STABLE, LLAMA, "--engine", "steam"), "--engine takes auto, embedded, ollama, llama-server or openai, not steam"),
+        (
+            (STABLE, LLAMA, "--engine", "steam"),
+            "--engine takes auto, embedded, ollama, llama-server or openai, not steam",
+        ),
         ((STABLE, "none.tmpl"), "there is no file none.tmpl"),
     ],
 )

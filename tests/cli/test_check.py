@@ -158,7 +158,7 @@ def test_no_server_is_said(templatefix: Any) -> None:
 @pytest.mark.parametrize(
     ("args", "sentence"),
     [
-        (("--format", "xml"), "--format takes text or json, not xml"),
+        (("--format", "xml"), "--format takes text, json, sarif, junit or github, not xml"),
         (("--fail-on", "panic"), "--fail-on takes error, warning or info, not panic"),
         (("--select", "E501"), "E501 is no rule code; they look like TF101"),
         (("--rules", "nowhere"), "nowhere: no such folder of rules"),

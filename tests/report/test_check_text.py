@@ -6,33 +6,15 @@ import hashlib
 from typing import Any
 
 import pytest
+from support.results import CHAT, TEXT, checked, finding
 
 from templatefix.analysis.analyse import Analysis
-from templatefix.analysis.findings import Cost, Finding, Severity, Verdict
-from templatefix.analysis.loops import Loop, assistant, requests_of, user
+from templatefix.analysis.findings import Severity
 from templatefix.analysis.stability import run_loop
 from templatefix.chat.go import GoChatTemplate
-from templatefix.gotemplate.source import Span
 from templatefix.report.check_json import check_json
 from templatefix.report.check_text import check_table, check_text
 from templatefix.report.checked import Checked
-
-TEXT = "Hello.\n{{ range .Messages }}<{{ .Role }}>{{ .Content }}\n{{ end }}"
-CHAT = Loop("chat", requests_of([user("one"), assistant("two"), user("three")], ()), True)
-
-
-def finding(severity: Severity, code: str = "TF901", fixable: bool = True, at: int = 28) -> Finding:
-    cost = Cost(16, 44, 1, 2) if severity == "error" else None
-    loop = "chat" if severity == "error" else None
-    return Finding(code, "made-up", severity, "It moves.", Span(at, at + 11), loop, 1 if loop else None, fixable, cost)
-
-
-def checked(verdict: Verdict, *findings: Finding, reason: str | None = None, notes: tuple[str, ...] = ()) -> Checked:
-    template = GoChatTemplate(TEXT)
-    run = run_loop(template, CHAT, template.as_served)
-    analysis = Analysis(verdict, reason, findings, (run,), notes)
-    source = template.source
-    return Checked("chat.tmpl", "go", TEXT, source, source.position, analysis)
 
 
 def test_a_finding_with_its_place_its_loop_and_what_to_do() -> None:
@@ -142,14 +124,28 @@ def test_the_table_has_the_worst_first() -> None:
         checked("broken", finding("error"), finding("warning")),
     ]
     assert check_table(results).splitlines() == [
-        "verdict       errors  warnings  read again  target",
-        "broken             1         1         0 B  chat.tmpl",
-        "unstable           1         0         0 B  chat.tmpl",
-        "not-evaluated      0         0           ?  gone.tmpl",
-        "stable             0         0         0 B  chat.tmpl",
+        "verdict       read again no tools  err warn  target",
+        "broken                 0        -    1    1  chat.tmpl",
+        "unstable               0        -    1    0  chat.tmpl",
+        "not-evaluated          ?        ?    ?    ?  gone.tmpl",
+        "stable                 0        -    0    0  chat.tmpl",
         "4 targets: 1 broken, 1 unstable, 1 not-evaluated, 1 stable.",
-        "(read again: bytes that a request has to read although they were there before, on average)",
+        "read again  bytes a turn that stood in the turn before, on average over loops",
+        "no tools    how many of the prompts lack the tools that the request has",
     ]
+
+
+@pytest.mark.parametrize(
+    ("target", "shown"),
+    [
+        ("a" * 60 + "/model.tmpl", "…" + "a" * 23 + "/model.tmpl"),
+        ("語" * 40 + ".tmpl", "…" + "語" * 14 + ".tmpl"),  # each is two columns wide
+        ("a\x1b[31m\nb.tmpl", "a\ufffd[31m\ufffdb.tmpl"),
+    ],
+)
+def test_the_table_has_eighty_columns_and_no_control_characters(target: str, shown: str) -> None:
+    row = check_table([Checked(target, failure="gone"), checked("stable")]).splitlines()[1]
+    assert row == f"not-evaluated          ?        ?    ?    ?  {shown}"
 
 
 @pytest.mark.parametrize(
