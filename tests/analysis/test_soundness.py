@@ -97,3 +97,12 @@ def test_stable_templates_of_the_corpus_stay_stable(corpus: dict[str, dict[str, 
             assert run.error is None, (key, loop.name)
             assert run.lost == (), (key, loop.name)
             assert all(step.tools for step in run.steps), (key, loop.name)
+
+
+@given(body=bodies)
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_an_unstable_template_has_a_cause_and_a_stable_one_has_none(body: str) -> None:
+    text = PRELUDE + "{{ json .Tools }}{{ range $i, $m := .Messages }}<{{ .Role }}>" + body + "{{ end }}<assistant>"
+    found = analyse(GoChatTemplate(text))
+    errors = {finding.code for finding in found.findings if finding.severity == "error"} - {"TF301", "TF302"}
+    assert (found.verdict == "unstable") == bool(errors)
