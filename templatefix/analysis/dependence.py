@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from templatefix.analysis.gotree_flow import Flow, Item, Record, Suspect, Via, branches
+from templatefix.analysis.gotree_flow import Flow
+from templatefix.analysis.gotree_items import Item, Record, Suspect, Via, branches
 from templatefix.analysis.gotree_values import TAIL, Assumptions
 from templatefix.gotemplate.deep import run_deep
 from templatefix.gotemplate.nodes import (

@@ -10,7 +10,7 @@ from functools import cached_property
 from templatefix.analysis.changes import Change, changes
 from templatefix.analysis.dependence import TreeReading, read
 from templatefix.analysis.findings import Cost
-from templatefix.analysis.gotree_flow import Suspect, TooComplex, flatten
+from templatefix.analysis.gotree_items import Suspect, TooComplex, flatten
 from templatefix.analysis.loops import CUT, Loop, chat_loops, core_loops, other_loops, system, without_tools
 from templatefix.analysis.sampling import loops_around, samples
 from templatefix.analysis.stability import LoopRun, run_loop

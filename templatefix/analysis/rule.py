@@ -42,7 +42,10 @@ class Rule(ABC):
         error: bool = False,
         fixable: bool | None = None,
     ) -> Finding:
-        """A finding of this rule; an error where it decides the verdict."""
+        """A finding of this rule; an error where it decides the verdict.
+
+        Nothing can be mended of a template without tools: without them every prompt stays as it is.
+        """
         return Finding(
             self.CODE,
             self.NAME,
@@ -51,6 +54,6 @@ class Rule(ABC):
             span,
             run.loop.name,
             step,
-            self.FIXABLE if fixable is None else fixable,
+            evidence.takes_tools and (self.FIXABLE if fixable is None else fixable),
             evidence.cost(run, step),
         )
