@@ -8,7 +8,7 @@ from pathlib import Path
 from templatefix.analysis.loops import Loop
 from templatefix.chat.go import GoChatTemplate
 from templatefix.lab.ab import Arm
-from templatefix.servers.errors import NotMeasurable
+from templatefix.servers.errors import NotMeasurable, ServerError
 from templatefix.servers.logs import LogTail
 from templatefix.servers.ollama import OllamaClient
 from templatefix.servers.ollama_engine import OllamaEngine
@@ -58,4 +58,5 @@ def check_prompts(
     try:
         return check_renders(client, shown, shown.template, requests, say)
     except Refusal as error:
-        raise NotMeasurable(f"TF401: {error}") from error
+        failed = isinstance(error.__cause__, ServerError)
+        raise NotMeasurable(str(error) if failed else f"TF401: {error}") from error

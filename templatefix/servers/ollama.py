@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from templatefix.chat.request import Request
+from templatefix.chat.serving import version_of
 from templatefix.servers.errors import (
     BadAnswer,
     ModelNotFound,
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 SERVER = "Ollama server"
 RENDERS_SINCE = (0, 11, 5)  # the first version that shows its render instead of generating
-_NUMBERS = re.compile(r"v?(\d+)\.(\d+)\.(\d+)")
 
 
 class OllamaClient:
@@ -59,9 +58,8 @@ class OllamaClient:
 
     def at_least(self, version: tuple[int, int, int]) -> bool:
         """Whether the server is of a version or newer; a build without a version counts as new."""
-        found = _NUMBERS.match(self.version())
-        numbers = tuple(int(number) for number in found.groups()) if found else (0, 0, 0)
-        return numbers == (0, 0, 0) or numbers >= version
+        found = version_of(self.version())
+        return found is None or found >= version
 
     def show(self, model: str, *, verbose: bool = False) -> Shown:
         """A model's template and facts; `verbose` adds the tokenizer's arrays to `model_info`. Reads no weights."""

@@ -104,8 +104,10 @@ class OllamaEngine:
         api = ApiSession(self._client, self._shown.name, self._context, self.reload, self._counter, self._watch)
         children = engine_children(self._shown.weights) if self._shown.weights else []
         if not api.counts() and children:
-            self._source = "engine"
-            return _ChildSession(self._client, children[-1], self._watch)
+            with contextlib.suppress(ServerError):  # an engine in a container has its loopback for itself
+                session = _ChildSession(self._client, children[-1], self._watch)
+                self._source = "engine"
+                return session
         self._source = api.source
         return api
 

@@ -41,7 +41,7 @@ def temporary_tag(
             _remove(client, made.name)
         except ServerError:
             if isinstance(error, ServerError):
-                sentence = f"{error}; the temporary tag {made.name} may be left there"
+                sentence = f"{error}; the temporary tag {made.name} may be left there (unpatch takes it away)"
                 raise type(error)(sentence, *error.args[1:]) from error
         raise
     else:

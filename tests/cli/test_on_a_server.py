@@ -109,7 +109,7 @@ def test_ab_on_a_server_that_is_killed_in_mid_chat(templatefix: Any, server: Oll
     url = server.url
     said = f"templatefix: the connection to {url} broke off before it could answer POST /api/generate; "
     assert done.err.startswith(f"{said}the temporary tag owl:1-templatefix-")
-    assert done.err.endswith(" may be left there\n")
+    assert done.err.endswith(" may be left there (unpatch takes it away)\n")
 
 
 def test_ab_interrupted(templatefix: Any, server: OllamaServer, monkeypatch: pytest.MonkeyPatch) -> None:

