@@ -15,12 +15,12 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from itertools import accumulate
 from typing import Any, Literal
 
 from templatefix.servers.errors import NotMeasurable
 from templatefix.servers.standin import CONTEXT, Standin
 from templatefix.servers.timings import Generated, Sampling, Timings
+from templatefix.servers.token_ends import piece_size, sendable, token_ends
 
 MISSING = 'The embedded engine is not installed: pip install "templatefix[engine]".'
 _SPARE = 256  # tokens of context beside the prompt
@@ -97,7 +97,7 @@ class EmbeddedSession:
         return Generated(str(choice.get("text", "")), choice.get("finish_reason") == "stop", timings)
 
     def _complete(self, prompt: str, wish: Mapping[str, Any]) -> tuple[Mapping[str, Any], Timings]:
-        answer = self._server.handle_completions({"prompt": _sendable(prompt), **wish})
+        answer = self._server.handle_completions({"prompt": sendable(prompt), **wish})
         timings = answer.get("timings")
         if not isinstance(timings, Mapping):
             raise _refused(answer)
@@ -106,15 +106,10 @@ class EmbeddedSession:
 
     def token_ends(self, prompt: str) -> list[int]:
         """Where each token of a prompt ends, in bytes of its UTF-8; tokens that the engine puts in front end at 0."""
-        pieces = [_size(token["piece"]) for token in self._tokenize(_sendable(prompt), True)]
-        size = len(_sendable(prompt).encode())
-        ends = list(accumulate(pieces[self._lead :]))
-        total = ends[-1] if ends else 0
-        if total == size + 1:  # vocabularies of SentencePiece's kind put a blank in front
-            ends = [end - 1 for end in ends]
-        elif total != size:  # a normalising vocabulary: its pieces are not the text, places are near enough
-            ends = [end * size // max(total, 1) for end in ends]
-        return [0] * min(self._lead, len(pieces)) + ends
+        text = sendable(prompt)
+        return token_ends(
+            [piece_size(one["piece"]) for one in self._tokenize(text, True)], self._lead, len(text.encode())
+        )
 
     def close(self) -> None:
         """End the engine and free its memory."""
@@ -135,19 +130,6 @@ class EmbeddedSession:
             raise EngineError(f"The embedded engine could not tokenise: {_reason(answer)}.")
         tokens: list[dict[str, Any]] = answer["tokens"]
         return tokens
-
-
-def _size(piece: str | list[int]) -> int:
-    return len(piece.encode()) if isinstance(piece, str) else len(piece)
-
-
-def _sendable(text: str) -> str:
-    """The text as JSON can carry it: bytes that are not UTF-8 become U+FFFD."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-    return text
 
 
 def _refused(answer: Mapping[str, Any]) -> Exception:
