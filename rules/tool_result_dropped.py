@@ -42,7 +42,7 @@ class ToolResultDropped(Rule):
     CODE = "TF302"
     NAME = "tool-result-dropped"
     SEVERITY = "error"
-    FIXABLE = True
+    FIXABLE = False
     VALID = ("{{ json .Tools }}{{ range .Messages }}<{{ .Role }}>{{ .Content }}{{ end }}",)
     INVALID = (
         '{{ json .Tools }}{{ range .Messages }}{{ if ne .Role "tool" }}<{{ .Role }}>{{ .Content }}{{ end }}{{ end }}',

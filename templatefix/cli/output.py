@@ -97,8 +97,9 @@ def progress_line() -> Callable[[str], None]:
 
 
 def complain(sentence: str) -> None:
-    """Say on standard error what went wrong."""
+    """Say on standard error what went wrong, without anything that a terminal would act on."""
     text = sentence.encode("utf-8", "backslashreplace").decode()
+    text = "".join(char if char.isprintable() or char in "\n\t" else "\N{REPLACEMENT CHARACTER}" for char in text)
     try:
         print(f"templatefix: {text}", file=sys.stderr, flush=True)
     except UnicodeEncodeError:

@@ -10,9 +10,11 @@ from templatefix.analysis.findings import Finding, Severity
 from templatefix.report.checked import SEVERITIES, Checked
 from templatefix.report.pictures import LEGEND, loop_lines, span_lines
 from templatefix.report.style import PLAIN, Style
-from templatefix.report.width import fitted
+from templatefix.report.width import fitted, readable
 
 WIDTH = 80
+ON_REQUEST = ("TF302", "TF303", "TF304")  # what `patch` mends only when it is named
+_NOT_OF_THE_CACHE = ("TF3", "TF4")
 _WORST = ("broken", "unstable", "not-evaluated", "stable")
 
 
@@ -64,16 +66,12 @@ def _table_row(checked: Checked) -> str:
 
 def _row(verdict: str, lost: str, without: str, errors: str, warnings: str, target: str) -> str:
     head = f"{verdict:<13} {lost:>10} {without:>8} {errors:>4} {warnings:>4}  "
-    return head + fitted(_readable(target), WIDTH - len(head))
-
-
-def _readable(text: str) -> str:
-    return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
+    return head + fitted(readable(target), WIDTH - len(head))
 
 
 def _finding(checked: Checked, finding: Finding, shown: set[str], style: Style) -> Iterator[str]:
     start, end = checked.place(finding.span.start), checked.place(finding.span.end)
-    head = f"{checked.target}:{start.line}:{start.column}: "
+    head = f"{readable(checked.target)}:{start.line}:{start.column}: "
     yield style.bold(head) + _severity(finding.severity, style) + style.bold(f" {finding.code} {finding.name}")
     yield from _wrapped(finding.message, "  ")
     if checked.file is not None:
@@ -89,9 +87,9 @@ def _loop(checked: Checked, finding: Finding, shown: set[str], style: Style) -> 
         return
     for run in checked.analysis.loops:
         if run.loop.name == finding.loop:
-            if not shown:
+            if run.steps and not shown:
                 yield style.faint(f"  {LEGEND}")
-            yield f"  loop {run.loop.name}"
+            yield f"  loop {run.loop.name}" + style.faint("  (> keeps too little)" if run.lost else "")
             yield from loop_lines(run, style)
             shown.add(run.loop.name)
 
@@ -107,38 +105,45 @@ def _broken_loops(checked: Checked, shown: set[str], style: Style) -> Iterator[s
 
 
 def _cost(finding: Finding) -> Iterator[str]:
+    """What a finding costs, of those about the cache; of others, where they were seen."""
     cost = finding.cost
-    if cost is None or finding.loop is None:
+    if finding.loop is None:
         return
-    fresh = cost.prompt_bytes - cost.kept_bytes
-    said = f"{finding.loop}, step {finding.step}: {cost.kept_bytes} bytes kept, {fresh} read anew"
+    if cost is None or finding.code.startswith(_NOT_OF_THE_CACHE):
+        yield f"  seen  step {finding.step} of {finding.loop}"
+        return
+    said = f"step {finding.step} of {finding.loop}: {_plural(cost.kept_bytes, 'byte')} kept, "
+    said += f"{cost.prompt_bytes - cost.kept_bytes} read anew"
     if cost.steps_without_tools:
         said += f"; no tools in {cost.steps_without_tools} of {cost.steps} requests"
-    yield f"  cost  {said}"
+    yield from _wrapped(said, "  cost  ", "        ")
 
 
 def _what_to_do(checked: Checked, finding: Finding) -> Iterator[str]:
+    target = shlex.quote(readable(checked.target))
     if finding.fixable:
-        yield f"  fix   templatefix patch {shlex.quote(checked.target)}"
+        yield f"  fix   templatefix patch {target}"
+    elif finding.code in ON_REQUEST:
+        yield f"  fix   on request: templatefix patch --select TF,{finding.code} {target}"
     else:
-        yield "  fix   none that is made unasked; the page says what can be done"
+        yield "  fix   none by patch; the page says what can be done"
     yield f"  why   templatefix explain {finding.code}"
 
 
 def _summary(checked: Checked, style: Style) -> str:
     if checked.analysis is None:
-        return style.bold(f"{checked.target}: not evaluated")
+        return style.bold(f"{readable(checked.target)}: not evaluated")
     counts = [(severity, sum(f.severity == severity for f in checked.findings)) for severity in SEVERITIES]
     said = [_plural(count, severity) for severity, count in counts if count]
-    fixable = sum(finding.fixable for finding in checked.findings)
-    line = f"{checked.target}: {checked.verdict}" + (f", {', '.join(said)}" if said else ", nothing found")
-    if fixable:
-        line += f"; patch mends {fixable} of {len(checked.findings)}"
+    mended = sum(finding.fixable for finding in checked.findings)
+    line = f"{readable(checked.target)}: {checked.verdict}" + (f", {', '.join(said)}" if said else ", nothing found")
+    if mended:
+        line += f"; patch mends {mended} of {len(checked.findings)}"
     return style.bold(_verdict_style(checked, line, style))
 
 
-def _plural(count: int, severity: Severity) -> str:
-    return f"{count} {severity}" if count == 1 or severity == "info" else f"{count} {severity}s"
+def _plural(count: int, what: str) -> str:
+    return f"{count} {what}" if count == 1 or what == "info" else f"{count} {what}s"
 
 
 def _severity(severity: Severity, style: Style) -> str:
@@ -151,14 +156,14 @@ def _verdict_style(checked: Checked, text: str, style: Style) -> str:
     return style.warn(text) if checked.verdict == "not-evaluated" else style.bad(text)
 
 
-def _wrapped(text: str, indent: str) -> Iterable[str]:
+def _wrapped(text: str, first: str, then: str | None = None) -> Iterable[str]:
     if not text:
         return []
     return textwrap.wrap(
-        text,
+        readable(" ".join(text.split())),
         WIDTH,
-        initial_indent=indent,
-        subsequent_indent=indent,
+        initial_indent=first,
+        subsequent_indent=first if then is None else then,
         break_on_hyphens=False,
         break_long_words=False,
     )

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from support.results import CHAT, TEXT, checked, finding
 
 from templatefix.analysis.analyse import Analysis
-from templatefix.analysis.findings import Severity
+from templatefix.analysis.findings import Cost, Finding, Severity
 from templatefix.analysis.stability import run_loop
 from templatefix.chat.go import GoChatTemplate
 from templatefix.report.check_json import check_json
-from templatefix.report.check_text import check_table, check_text
+from templatefix.report.check_text import ON_REQUEST, check_table, check_text
 from templatefix.report.checked import Checked
+from templatefix.rewrite.adaptations import LOST, PARALLEL, RESULTS
 
 
 def test_a_finding_with_its_place_its_loop_and_what_to_do() -> None:
@@ -29,7 +31,7 @@ def test_a_finding_with_its_place_its_loop_and_what_to_do() -> None:
         "  step  after  prompt                               bytes          kept tools\n"
         "     0  user   .............                           17                none\n"
         "     1  user   =============.....................      44         17/17  none\n"
-        "  cost  chat, step 1: 16 bytes kept, 28 read anew; no tools in 1 of 2 requests\n"
+        "  cost  step 1 of chat: 16 bytes kept, 28 read anew; no tools in 1 of 2 requests\n"
         "  fix   templatefix patch chat.tmpl\n"
         "  why   templatefix explain TF901\n"
         "\n"
@@ -39,11 +41,39 @@ def test_a_finding_with_its_place_its_loop_and_what_to_do() -> None:
         "    | ^^^^^^\n"
         "  2 | {{ range .Messages }}<{{ .Role }}>{{ .Content }}\n"
         "    | ^^^^\n"
-        "  fix   none that is made unasked; the page says what can be done\n"
+        "  fix   none by patch; the page says what can be done\n"
         "  why   templatefix explain TF902\n"
         "\n"
         "chat.tmpl: unstable, 1 error, 1 warning; patch mends 1 of 2\n"
     )
+
+
+def said_of(finding: Finding) -> list[str]:
+    return check_text(checked("unstable", finding)).splitlines()
+
+
+def test_what_is_mended_on_request_says_how() -> None:
+    assert "  fix   on request: templatefix patch --select TF,TF303 chat.tmpl" in said_of(
+        finding("warning", "TF303", False)
+    )
+    assert set(ON_REQUEST) == {RESULTS, LOST, PARALLEL}
+
+
+def test_what_has_nothing_to_do_with_the_cache_has_no_cost() -> None:
+    lines = said_of(finding("error", "TF301"))
+    assert "  seen  step 1 of chat" in lines
+    assert not [line for line in lines if line.startswith("  cost")]
+
+
+def test_lines_are_eighty_columns_and_hold_no_control_characters() -> None:
+    loud = replace(
+        finding("error"), message="It says \x1b[31m and\nmore. " + "word " * 40, cost=Cost(1, 123456789, 10, 20)
+    )
+    lines = said_of(loud)
+    assert max(map(len, lines)) <= 80
+    assert "\x1b" not in "".join(lines)
+    start = lines.index("  cost  step 1 of chat: 1 byte kept, 123456788 read anew; no tools in 10 of 20")
+    assert lines[start + 1] == "        requests"
 
 
 def test_a_clean_template_is_one_line_and_its_reason() -> None:

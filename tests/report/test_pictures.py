@@ -59,11 +59,40 @@ def test_the_middle_of_a_long_span_is_left_out() -> None:
     ]
 
 
-def test_tabs_stay_below_tabs_and_wide_text_is_cut() -> None:
-    assert lines("\t\tab", 2, 4) == ["  1 | \t\tab", "    | \t\t^^"]
+def test_tabs_are_shown_as_blanks() -> None:
+    assert lines("\t\tab", 2, 4) == ["  1 |         ab", "    |         ^^"]
+
+
+def test_long_lines_are_cut_around_the_span() -> None:
     shown, carets = lines("x" * 200 + "SPAN" + "y" * 200, 200, 204)
     assert shown == "  1 | …" + "x" * 24 + "SPAN" + "y" * 40 + "…"
     assert carets == "    | " + " " * 25 + "^^^^"
+    shown, carets = lines("x" * 200 + "SPAN", 200, 204)
+    assert shown == "  1 | …" + "x" * 64 + "SPAN"
+    assert carets == "    | " + " " * 65 + "^^^^"
+    assert lines("y" * 69, 0, 1)[0] == "  1 | " + "y" * 68 + "…"
+
+
+def test_wide_characters_take_two_columns_and_marks_none() -> None:
+    assert lines("語語{{ x }}語", 6, 13) == ["  1 | 語語{{ x }}語", "    |     ^^^^^^^"]
+    assert lines("e\u0301語!", 3, 6) == ["  1 | e\u0301語!", "    |  ^^"]
+    shown, carets = lines("語" * 200 + "SPAN", 600, 604)
+    assert shown == "  1 | …" + "語" * 32 + "SPAN"
+    assert carets == "    | " + " " * 65 + "^^^^"
+
+
+def test_a_carriage_return_and_what_terminals_act_on_are_not_shown() -> None:
+    assert lines("a{{ x }}\r\nb\x1b[31m\r\n", 1, 16) == [
+        "  1 | a{{ x }}",
+        "    |  ^^^^^^^",
+        "  2 | b\ufffd[31m",
+        "    | ^^^^^^",
+    ]
+
+
+def test_a_span_does_not_open_with_an_empty_line() -> None:
+    assert lines("\n{{ x }}\n", 0, 8) == ["  2 | {{ x }}", "    | ^^^^^^^"]
+    assert lines("a\n\n  {{ x }}\n", 1, 12) == ["  3 |   {{ x }}", "    |   ^^^^^^^"]
 
 
 def test_columns_are_characters() -> None:
@@ -91,14 +120,14 @@ def test_tools_that_move() -> None:
     assert head == "  step  after  prompt                               bytes          kept tools"
     # 148 bytes of tools, then <user>one; behind the answer <user>one<assistant>two, the tools, <user>three.
     assert first == "     0  user   ttttttttttttttttttttttttttt..          157                   1"
-    assert second == "     1  user   ....ttttttttttttttttttttttttttt...     182         0/157     1"
+    assert second == "  >  1  user   ....ttttttttttttttttttttttttttt...     182         0/157     1"
     assert len(first) == len(second) <= 80
 
 
 def test_tools_that_stay() -> None:
     _, first, second = picture(FIXED)
     assert first.split()[2].strip("t.") == ""
-    assert second.split()[2].strip("T=.") == ""
+    assert second.split()[2].strip("T=.") == ""  # and no mark stands before it
     assert second.split()[-2:] == ["157/157", "1"]
 
 
@@ -107,6 +136,13 @@ def test_a_loop_that_fails_says_so() -> None:
     assert len(rows) == 3
     assert rows[1].split() == ["0", "user", "." * 34, "3", "none"]
     assert rows[2].startswith("     1  fails: template: :1:")
+    assert len(rows[2]) == 80
+    assert rows[2].endswith("…")
+
+
+def test_a_loop_that_fails_at_once_has_no_empty_picture() -> None:
+    (row,) = picture("{{ index .Messages 99 }}")
+    assert row.startswith("     0  fails: template: :1:")
 
 
 @pytest.mark.parametrize("template", [MOVING, FIXED, TEXT])
