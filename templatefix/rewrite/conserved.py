@@ -56,6 +56,8 @@ def compare_first(original: Rendering, model: Rendering, variant: Rendering, wor
         return f"words are new: {_list(gained)}"
     if (problem := _tools_differ(shown, new)) is not None:
         return problem
+    if (problem := _apart(shown, new, words)) is not None:
+        return problem
     new_pairs = _pairs(new) - _pairs(old) - _pairs(shown)
     junctions = sum(new_pairs.values())
     allowed = _JUNCTIONS + sum(words.added.values()) + sum(words.dropped.values())
@@ -66,6 +68,24 @@ def compare_first(original: Rendering, model: Rendering, variant: Rendering, wor
 
 def _pairs(words: Sequence[Word]) -> Counter[tuple[str, str | None, str]]:
     return Counter((a.text, b.gap, b.text) for a, b in pairwise(words))
+
+
+def _apart(old: Sequence[Word], new: Sequence[Word], words: Vocabulary) -> str | None:
+    """Whether words about the tools that stood beside the definitions stand elsewhere now."""
+    for side in (-1, 1):
+        before, after = _beside_tools(old, side), _beside_tools(new, side)
+        if before and before in words.tools and before not in words.dropped and after != before:
+            return f"the definitions have lost their neighbour {before!r}"
+    return None
+
+
+def _beside_tools(words: Sequence[Word], side: int) -> str | None:
+    """The word in front of the definitions (-1) or behind them (1); None for data, or where there is none."""
+    at = [index for index, word in enumerate(words) if word.is_tool]
+    if not at:
+        return None
+    index = at[0] - 1 if side < 0 else at[-1] + 1
+    return words[index].text if 0 <= index < len(words) and words[index].origin is None else None
 
 
 def _tools_differ(old: Sequence[Word], new: Sequence[Word]) -> str | None:

@@ -25,6 +25,7 @@ from templatefix.rewrite.operands import asked_roles, call_of, conjuncts, single
 from templatefix.rewrite.segments import Segment
 from templatefix.rewrite.surgery import Surgeon
 
+_MARK = re.compile(r"<[^<>\s]+>|\[/?[^\[\]\s]+\]")
 _END_MARK = re.compile(r"\s*(?:<[^<>\s]+>|\[/[^\[\]\s]+\])\s*$")
 
 
@@ -109,9 +110,17 @@ class Destinations:
             if isinstance(node, ActionNode)
             and not node.pipe.decl
             and self.layout.names(node.pipe, "System")
-            and self._before(node, loop)
+            and (self._before(node, loop) or self._fixed_in_loop(node, loop))
         ]
-        return found[-1] if found else None
+        before = [node for node in found if self._before(node, loop)]
+        return next(iter([*before[-1:], *found]), None)
+
+    def _fixed_in_loop(self, node: Node, loop: RangeNode) -> bool:
+        """Whether a node in a loop stands under conditions that ask for nothing that follows, and serves no role."""
+        if self.layout.loop_of(node) is not loop or self.layout.roles(node) is not None:
+            return False
+        branches = [owner for owner, _ in self.layout.ancestors(node) if isinstance(owner, IfNode)]
+        return not any(self.layout.moving(branch.pipe) for branch in branches)
 
     def _in_scope(self, segment: Segment, place: Node, in_loop: bool) -> bool:
         """Whether the variables and fields that a segment names mean the same at a place."""
@@ -161,6 +170,8 @@ class Destinations:
         gap = "" if closed else "\n"
         spaced = _ends_in_space(unit)
         lead = "" if spaced else f"{{{{ if {system} }}}}\n\n{{{{ end }}}}"
+        if isinstance(unit, IfNode) and unit.else_list is not None:
+            lead = "\n\n"  # words of its own stand there without a system text
         text = f"{{{{ if {tools} }}}}{lead}{body}{gap}{{{{ end }}}}"
         edits = self.surgeon.insert(unit.span.end, text)
         added: tuple[str, ...] = ()
@@ -203,12 +214,20 @@ class Destinations:
         while True:
             place = self.layout.place(unit)
             owner = place.owner
-            if not isinstance(owner, IfNode) or place.list is not owner.list or owner.else_list is not None:
+            if not isinstance(owner, IfNode) or place.list is not owner.list or not self._needs_system(owner):
                 return unit
             others = [node for node in place.list.nodes if node is not unit]
-            if not self._needs_system(owner) or any(not isinstance(n, TextNode) or n.text.strip() for n in others):
+            if any(not isinstance(n, TextNode) or n.text.strip() for n in others):
+                return unit
+            if owner.else_list is not None and not self._only_words(owner.else_list):
                 return unit
             unit = owner
+
+    @staticmethod
+    def _only_words(nodes: ListNode) -> bool:
+        """Whether a list prints plain words, no marks."""
+        texts = [node.text for node in nodes.nodes if isinstance(node, TextNode)]
+        return len(texts) == len(nodes.nodes) and not any(_MARK.search(text) for text in texts)
 
     def _closing(self, nodes: ListNode, index: int) -> bool:
         """Whether text that closes the block follows in the same list, in front of the messages."""

@@ -291,10 +291,31 @@ class Layout:
         return False
 
     def moving_parts(self, pipe: PipeNode) -> list[Node]:
-        """The largest parts of a condition that ask for what follows and name neither tools nor system text."""
+        """The parts of a condition that ask for what follows, as large as they can be without anything else in them."""
         if not self.moving(pipe):
             return []
-        if not self.names(pipe, "Tools") and not self.names(pipe, "System"):
+        call = call_of(pipe)
+        if call is None or call[0] not in ("and", "or", "not"):
+            return self._whole(pipe)
+        args = call[1]
+        inner = [arg for arg in args if self.moving(arg)]
+        if len(inner) == len(args) and all(self._is_pure(arg) for arg in args):
+            return [pipe]
+        return [part for arg in inner for part in (self.moving_parts(arg) if isinstance(arg, PipeNode) else [arg])]
+
+    def _is_pure(self, node: Node) -> bool:
+        """Whether a part asks for nothing but what follows."""
+        call = call_of(node)
+        if call is None or call[0] not in ("and", "or", "not"):
+            return self.moving(node) and not self._names_data(node)
+        return all(self._is_pure(arg) for arg in call[1])
+
+    def _names_data(self, node: Node) -> bool:
+        return self.names(node, "Tools") or self.names(node, "System")
+
+    def _whole(self, pipe: PipeNode) -> list[Node]:
+        """A condition that is no conjunction, or the moving operands of it where it names tools or system text."""
+        if not self._names_data(pipe):
             return [pipe]
         parts: list[Node] = []
         for command in pipe.cmds:

@@ -20,7 +20,7 @@ class Markup:
             return None
         head = self.text_before(content, None)
         tail = self.text_after(content)
-        if "user" not in head and "{role}" not in head:
+        if not tail.strip() or ("user" not in head and "{role}" not in head):
             return None
         return head.replace("{role}", "system").replace("user", "system"), tail
 
@@ -71,11 +71,10 @@ class Markup:
             place = self.layout.place(node)
             text = ""
             for after in place.list.nodes[place.index + 1 :]:
-                if after is skip:
-                    continue
-                if not isinstance(after, TextNode):
+                if after is not skip and isinstance(after, TextNode):
+                    text += after.text
+                elif text.strip():
                     break
-                text += after.text
             if text.strip():
                 return text
             owner = place.owner

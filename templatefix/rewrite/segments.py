@@ -20,7 +20,7 @@ from templatefix.gotemplate.nodes import (
 )
 from templatefix.gotemplate.source import Span
 from templatefix.gotemplate.visitor import walk
-from templatefix.rewrite.layout import Layout
+from templatefix.rewrite.layout import Layout, is_blank
 from templatefix.rewrite.operands import conjuncts, path_of, single
 from templatefix.rewrite.surgery import Surgeon
 from templatefix.rewrite.words import split_text
@@ -76,7 +76,11 @@ class Segments:
             owner = self.layout.place(node).owner
             if not isinstance(owner, (IfNode, WithNode)):
                 return node
-            if self.layout.prints_message(owner) or self.layout.prints_system(owner) or self._serves_a_role(owner):
+            if self.layout.prints_message(owner) or self.layout.prints_system(owner):
+                return node
+            arm = self.layout.place(node).list
+            alone = all(each is node or is_blank(each) for each in arm.nodes)
+            if not self._for_tools(node) and (not alone or self._serves_a_role(owner)):
                 return node
             node = owner
 
@@ -85,8 +89,8 @@ class Segments:
         return any(path_of(each)[-1:] == ("Role",) for each in walk(branch.pipe))
 
     def gates(self, node: Node) -> list[BranchNode]:
-        """The branches around a node, itself included, whose conditions ask for what follows (innermost first)."""
-        around: list[Node] = [node, *[owner for owner, _ in self.layout.ancestors(node)]]
+        """The branches in and around a node whose conditions ask for what follows."""
+        around: list[Node] = [*walk(node), *[owner for owner, _ in self.layout.ancestors(node)]]
         return [n for n in around if isinstance(n, (IfNode, WithNode)) and self.layout.moving(n.pipe)]
 
     def segment(self, carrier: Node) -> Segment | None:
@@ -99,10 +103,22 @@ class Segments:
             if inner is None or not inner.nodes:
                 return None
             start, end = inner.nodes[0].span.start, inner.nodes[-1].span.end
+            label = self._label_behind(carrier, inner)
+            end -= len(label.encode("utf-8", "surrogateescape"))
             text = self.surgeon.text_of(start, end)
-            return Segment(carrier, inner.nodes, text, _plain(inner), "", "", None, start, end)
+            return Segment(carrier, inner.nodes, text, _plain(inner), label, "", None, start, end)
         assert isinstance(owner, IfNode)
         return self._in_arm(carrier, owner, place.list, place.index)
+
+    def _label_behind(self, carrier: Node, inner: ListNode) -> str:
+        """The end of the tool text where it introduces the message's text that follows."""
+        place = self.layout.place(carrier)
+        following = place.list.nodes[place.index + 1 : place.index + 2]
+        last = inner.nodes[-1]
+        if not isinstance(last, TextNode) or not following or not self._belongs_to_message(following[0]):
+            return ""
+        label = split_label(last.text)[1]
+        return label if label.strip() else ""
 
     def _for_tools(self, carrier: Node) -> bool:
         """Whether the arm that holds a carrier is taken with tools only."""
@@ -196,6 +212,17 @@ class Segments:
         """The list that holds a segment."""
         return self.layout.place(segment.carrier).list
 
+    def _unsaid(self, segment: Segment) -> list[str]:
+        """What a carrier says elsewhere than in the text that moves."""
+        kept = segment.carrier.else_list if isinstance(segment.carrier, IfNode) else None
+        return [
+            node.text.strip()
+            for node in walk(segment.carrier)
+            if isinstance(node, TextNode)
+            and not segment.start <= node.span.start < segment.end
+            and (kept is None or not kept.span.contains(node.span))
+        ]
+
     def remove(self, segment: Segment) -> tuple[list[Edit], list[str]] | None:
         """Take a segment away and leave the message as it is without tools; the words given up with it."""
         if segment.gate is None:
@@ -203,9 +230,10 @@ class Segments:
             other = None
             if isinstance(carrier, IfNode):
                 other = carrier.else_list if self._prints_in(carrier.list) else carrier.list
+            dropped = [text for text in (segment.label.strip("\r\n"), *self._unsaid(segment)) if text.strip()]
             if isinstance(carrier, BranchNode):
-                return self.surgeon.keep_arm(carrier, other), []
-            return self.surgeon.cut(carrier.span.start, carrier.span.end), []
+                return self.surgeon.keep_arm(carrier, other), dropped
+            return self.surgeon.cut(carrier.span.start, carrier.span.end), dropped
         gate = segment.gate
         assert isinstance(gate, IfNode)
         other = self.other_arm(gate, self.arm_of(segment))

@@ -65,6 +65,13 @@ def broken(good: Good, old: str, new: str, count: int = 1) -> Proof:
             "words are lost",
             id="instructions lost",
         ),
+        pytest.param(
+            "\n\nOnce a tool has answered, tell the person what it said.",
+            "\n\n{{ .Tools }}\n\nOnce a tool has answered, tell the person what it said.",
+            "tools_once",
+            "2 times",
+            id="definitions once more",
+        ),
         pytest.param(" Call one by writing JSON", " Call two by writing JSON", "conserved", "'one'", id="one word"),
         pytest.param(
             "{{ range $.Tools }}\n{{- . }}\n{{ end }}",
@@ -208,3 +215,11 @@ def test_a_point_that_was_not_shown_does_not_hold(header: Good) -> None:
     proof = prove(header.base, GoChatTemplate(header.result.template), dropped=header.result.dropped_text)
     assert not proof.holds
     assert proof.failure == "idempotent was not shown"
+
+
+def test_definitions_stay_beside_their_words(header: Good) -> None:
+    definitions = "{{ range $.Tools }}\n{{- . }}\n{{ end }}"
+    words = "\n\nThese tools may help."
+    text = header.result.template.replace(definitions, "", 1).replace(words, f"\n\n{definitions}{words}", 1)
+    proof = header.prove(text)
+    assert proof.failure == ("conserved: loop single-call, step 0: the definitions have lost their neighbour 'call.'")
