@@ -106,17 +106,24 @@ def _broken_loops(checked: Checked, shown: set[str], style: Style) -> Iterator[s
 
 def _cost(finding: Finding) -> Iterator[str]:
     """What a finding costs, of those about the cache; of others, where they were seen."""
-    cost = finding.cost
     if finding.loop is None:
         return
-    if cost is None or finding.code.startswith(_NOT_OF_THE_CACHE):
-        yield f"  seen  step {finding.step} of {finding.loop}"
-        return
-    said = f"step {finding.step} of {finding.loop}: {_plural(cost.kept_bytes, 'byte')} kept, "
-    said += f"{cost.prompt_bytes - cost.kept_bytes} read anew"
-    if cost.steps_without_tools:
-        said += f"; no tools in {cost.steps_without_tools} of {cost.steps} requests"
-    yield from _wrapped(said, "  cost  ", "        ")
+    where = f"step {finding.step} of {finding.loop}"
+    said = _costs(finding, where) if not finding.code.startswith(_NOT_OF_THE_CACHE) else []
+    if not said:
+        yield f"  seen  at {where}"
+    for number, sentence in enumerate(said):
+        yield f"  {'' if number else 'cost':4}  {sentence}"
+
+
+def _costs(finding: Finding, where: str) -> list[str]:
+    cost, said = finding.cost, []
+    if cost is not None and finding.step:  # a first request has nothing to keep
+        fresh = cost.prompt_bytes - cost.kept_bytes
+        said.append(f"{_plural(cost.kept_bytes, 'byte')} kept, {fresh} read anew at {where}")
+    if cost is not None and cost.steps_without_tools:
+        said.append(f"no tools in {cost.steps_without_tools} of {_plural(cost.steps, 'request')} of {finding.loop}")
+    return said
 
 
 def _what_to_do(checked: Checked, finding: Finding) -> Iterator[str]:
@@ -156,14 +163,14 @@ def _verdict_style(checked: Checked, text: str, style: Style) -> str:
     return style.warn(text) if checked.verdict == "not-evaluated" else style.bad(text)
 
 
-def _wrapped(text: str, first: str, then: str | None = None) -> Iterable[str]:
+def _wrapped(text: str, indent: str) -> Iterable[str]:
     if not text:
         return []
     return textwrap.wrap(
         readable(" ".join(text.split())),
         WIDTH,
-        initial_indent=first,
-        subsequent_indent=first if then is None else then,
+        initial_indent=indent,
+        subsequent_indent=indent,
         break_on_hyphens=False,
         break_long_words=False,
     )

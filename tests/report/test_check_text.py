@@ -31,7 +31,8 @@ def test_a_finding_with_its_place_its_loop_and_what_to_do() -> None:
         "  step  after  prompt                               bytes          kept tools\n"
         "     0  user   .............                           17                none\n"
         "     1  user   =============.....................      44         17/17  none\n"
-        "  cost  step 1 of chat: 16 bytes kept, 28 read anew; no tools in 1 of 2 requests\n"
+        "  cost  16 bytes kept, 28 read anew at step 1 of chat\n"
+        "        no tools in 1 of 2 requests of chat\n"
         "  fix   templatefix patch chat.tmpl\n"
         "  why   templatefix explain TF901\n"
         "\n"
@@ -61,7 +62,7 @@ def test_what_is_mended_on_request_says_how() -> None:
 
 def test_what_has_nothing_to_do_with_the_cache_has_no_cost() -> None:
     lines = said_of(finding("error", "TF301"))
-    assert "  seen  step 1 of chat" in lines
+    assert "  seen  at step 1 of chat" in lines
     assert not [line for line in lines if line.startswith("  cost")]
 
 
@@ -72,8 +73,14 @@ def test_lines_are_eighty_columns_and_hold_no_control_characters() -> None:
     lines = said_of(loud)
     assert max(map(len, lines)) <= 80
     assert "\x1b" not in "".join(lines)
-    start = lines.index("  cost  step 1 of chat: 1 byte kept, 123456788 read anew; no tools in 10 of 20")
-    assert lines[start + 1] == "        requests"
+    start = lines.index("  cost  1 byte kept, 123456788 read anew at step 1 of chat")
+    assert lines[start + 1] == "        no tools in 10 of 20 requests of chat"
+
+
+def test_a_first_request_has_nothing_to_keep() -> None:
+    bare = replace(finding("error"), step=0, cost=Cost(0, 44, 5, 5))
+    assert "  cost  no tools in 5 of 5 requests of chat" in said_of(bare)
+    assert "  seen  at step 0 of chat" in said_of(replace(bare, cost=Cost(0, 44, 0, 5)))
 
 
 def test_a_clean_template_is_one_line_and_its_reason() -> None:
