@@ -1,0 +1,186 @@
+"""Jinja templates as llama-server uses them for chats."""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections.abc import Iterable
+from functools import cached_property
+from typing import Any, Final, Literal, cast
+
+from jinja2 import Template, TemplateError, TemplateSyntaxError
+
+from templatefix.chat.jinja_language import JinjaLanguage, Run
+from templatefix.chat.jinja_text import Text, TooLong
+from templatefix.chat.jinja_values import Caps, messages_value, tools_value
+from templatefix.chat.ollama_data import RequestError
+from templatefix.chat.rendering import Origin, Piece, RenderError, Rendering
+from templatefix.chat.request import Request
+from templatefix.gotemplate.source import Source, Span
+
+_NAME: Final = "<template>"
+_THOUGHT: Final = re.compile(r"[<\[][^<>\[\]]*think[^<>\[\]]*[>\]]", re.IGNORECASE)  # a mark of thinking
+# What the server knows a template of Gemma 4 by, the end of its turns, and the beginning of one of the model.
+_GEMMA_4, _GEMMA_END, _GEMMA_TURN = "'<|tool_call>call:'", "<turn|>\n", "<|turn>model\n"
+
+
+class JinjaChatTemplate:
+    """A Jinja template, compiled once.
+
+    Raises RenderError with stage `parse` if it is no template.
+    """
+
+    def __init__(
+        self,
+        text: str | Source,
+        *,
+        bos: str = "",
+        eos: str = "",
+        date: datetime.date | None = None,
+        caps: Caps | None = None,
+    ) -> None:
+        self.source = text if isinstance(text, Source) else Source(text)
+        self.bos = bos
+        self.eos = eos
+        self.date = date
+        self._given = caps
+        self._language = JinjaLanguage()
+        try:
+            self.tree = self._language.read(self.source)
+            self._template = self._compiled()
+        except TemplateSyntaxError as error:
+            raise RenderError("parse", error.message or "not a Jinja template", self._place(error.lineno)) from error
+        except RecursionError:
+            raise RenderError("parse", "nested too deeply", Span(0, 0)) from None
+
+    def _compiled(self) -> Template:
+        language = self._language
+        code = language._compile(language._generate(self.tree, None, None), _NAME)
+        return Template.from_code(language, code, language.make_globals(None))
+
+    def _place(self, line: int) -> Span | None:
+        layout = getattr(self._language, "layout", None)
+        return None if layout is None else layout.tag(line)
+
+    @property
+    def kind(self) -> Literal["go", "jinja"]:
+        """The template language."""
+        return "jinja"
+
+    @cached_property
+    def caps(self) -> Caps:
+        """What the server knows about the template."""
+        return self._given if self._given is not None else Caps()
+
+    def render(self, request: Request) -> Rendering:
+        """Render a request as the server does; raises RenderError, and RequestError where a type does not fit."""
+        last = request.messages[-1] if request.messages else {}
+        if last.get("role") != "assistant":
+            pieces = self._pieces(self._data(request), True)
+            if _GEMMA_4 in self.source.text and _joined(pieces[-2:]).endswith(_GEMMA_END):
+                # The server opens the turn that the template forgets where a call had text beside it.
+                pieces.append(Piece(_GEMMA_TURN, self._end, None, None))
+            return Rendering(tuple(pieces))
+        content = last.get("content") or ""
+        if not isinstance(content, str):
+            raise RequestError("the last message's content must be a string")
+        data = self._data(Request(request.messages[:-1], request.tools, request.think, request.think_level))
+        plain, asked = self._pieces(data, False), self._pieces(data, True)
+        index = len(request.messages) - 1
+        begun = _behind(asked, _common(_joined(plain), _joined(asked)))
+        return Rendering((*plain, *begun, Piece(content, self._end, Origin("message", index, "content"), index)))
+
+    @property
+    def _end(self) -> Span:
+        # Where the server's own additions are said to stand.
+        return Span(len(self.source.data), len(self.source.data))
+
+    @cached_property
+    def thinks_by_default(self) -> bool:
+        """Whether the server lets the model think unless told otherwise: where it finds marks of thinking."""
+        if "enable_thinking" not in self.source.text:
+            return False
+        if "reasoning_content" in self.source.text:
+            return True
+        asked = [Request(({"role": "user", "content": "x"},), think=think) for think in (True, False)]
+        try:
+            on, off = (self.render(request).text for request in asked)
+        except RenderError:
+            return False
+        return set(_THOUGHT.findall(on)) != set(_THOUGHT.findall(off))
+
+    def render_text(self, request: Request) -> str:
+        """The prompt alone; raises RenderError."""
+        return self.render(request).text
+
+    def _data(self, request: Request) -> dict[str, Any]:
+        day = self.date or datetime.date.today()
+        now = datetime.datetime.combine(day, datetime.datetime.now().time())
+        data: dict[str, Any] = {
+            "messages": messages_value(request, self.caps, "<|channel|>" in self.source.text),
+            "bos_token": self.bos,
+            "eos_token": self.eos,
+            "enable_thinking": self.thinks_by_default if request.think is None else request.think,
+            "datetime": day.strftime("%b %d %Y"),
+            "date_string": day.strftime("%d %b %Y"),
+            "preserve_thinking": True,
+            "truncate_history_thinking": False,
+            "strftime_now": now.strftime,
+        }
+        if request.tools:
+            data["tools"] = tools_value(request.tools)
+        return data
+
+    def _pieces(self, data: dict[str, Any], generate: bool) -> list[Piece]:
+        run = self._language.run = Run()
+        if generate:
+            data = {**data, "add_generation_prompt": True}
+        pieces: list[Piece] = []
+        try:
+            for text in cast(Iterable[Text], self._template.root_render_func(self._template.new_context(data))):
+                _add(pieces, text, run.message)
+        except TooLong:
+            raise RenderError("exec", "the prompt is longer than any model could read") from None
+        except RecursionError:
+            raise RenderError("exec", "the template calls itself too deeply") from None
+        except TemplateError as error:
+            raise RenderError("exec", str(error), self._where(error)) from error
+        except Exception as error:  # whatever Python may raise in a template's code
+            raise RenderError("exec", str(error) or type(error).__name__, self._where(error)) from error
+        return pieces
+
+    def _where(self, error: BaseException) -> Span | None:
+        found = None
+        trace = error.__traceback__
+        while trace is not None:
+            if trace.tb_frame.f_code.co_filename == _NAME:
+                found = self._place(self._template.get_corresponding_lineno(trace.tb_lineno))
+            trace = trace.tb_next
+        return found
+
+
+def _add(pieces: list[Piece], text: Text, message: int | None) -> None:
+    for part, mark in text.parts():
+        origin = mark.origin
+        about = mark.message if mark.message is not None else message
+        pieces.append(Piece(part, mark.span or Span(0, 0), origin, about))
+
+
+def _common(first: str, second: str) -> int:
+    pairs = zip(first, second, strict=False)
+    return next((at for at, (one, other) in enumerate(pairs) if one != other), min(len(first), len(second)))
+
+
+def _joined(pieces: list[Piece]) -> str:
+    return "".join([piece.text for piece in pieces])
+
+
+def _behind(pieces: list[Piece], start: int) -> list[Piece]:
+    found = []
+    at = 0
+    for piece in pieces:
+        end = at + len(piece.text)
+        if end > start:
+            found.append(Piece(piece.text[max(0, start - at) :], piece.span, piece.origin, piece.message))
+        at = end
+    return found

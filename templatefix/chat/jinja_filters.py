@@ -1,0 +1,152 @@
+"""Filters and printing as llama-server's engine does them, where jinja2 does otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import wraps
+from typing import Any, Final
+
+from jinja2 import TemplateRuntimeError, Undefined
+from jinja2.filters import FILTERS as jinja_filters
+
+from templatefix.chat.jinja_json import to_json
+from templatefix.chat.jinja_text import Text, join_texts, plain
+
+
+def shown(value: Any) -> Text:
+    """What a tag prints of a value: nothing for none and objects, the items of an array in a row."""
+    if isinstance(value, str):
+        return plain(value)
+    if isinstance(value, Mapping):
+        return plain("")
+    if isinstance(value, (list, tuple, range)):
+        return join_texts([shown(item) for item in value])
+    if isinstance(value, float):
+        text = str(value)
+        return plain(f"{value:.1f}" if "e+" in text else text)
+    return as_text(value)
+
+
+def as_text(value: Any) -> Text:
+    """A value as a part of a text: nothing for none, arrays and objects as Python writes them."""
+    if isinstance(value, str):
+        return plain(value)
+    if value is None or isinstance(value, Undefined):
+        return plain("")
+    if isinstance(value, (bool, int, float)):
+        return plain(str(value))
+    if isinstance(value, (Mapping, list, tuple, range)):
+        return join_texts(list(_written(value)))
+    return plain("")
+
+
+def _written(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        quote = '"' if "'" in value and '"' not in value else "'"
+        yield from (quote, value, quote)
+    elif isinstance(value, Mapping):
+        yield "{"
+        for index, (key, item) in enumerate(value.items()):
+            yield ", " if index else ""
+            yield from _written(key)
+            yield ": "
+            yield from _written(item)
+        yield "}"
+    elif isinstance(value, (list, tuple, range)):
+        yield "(" if isinstance(value, tuple) else "["
+        for index, item in enumerate(value):
+            yield ", " if index else ""
+            yield from _written(item)
+        yield ")" if isinstance(value, tuple) else "]"
+    else:
+        yield "None" if value is None else as_text(value)
+
+
+def argument(value: Any) -> Text:
+    """A value as a filter of texts takes it."""
+    return plain("None") if value is None else as_text(value)
+
+
+def _tojson(value: Any, indent: int | None = None, separators: Any = None, **_options: Any) -> Text:
+    if isinstance(value, Undefined):
+        raise TemplateRuntimeError("Unknown (built-in) filter 'tojson' for type Undefined")
+    if separators is not None:
+        return to_json(value, indent, str(separators[1]), str(separators[0]))
+    return to_json(value, indent)
+
+
+def _listed(name: str) -> Callable[..., Any]:
+    """A filter of jinja2's that gives its items one by one, made to give an array."""
+    lazy = jinja_filters[name]
+
+    @wraps(lazy)
+    def listed(*arguments: Any, **options: Any) -> list[Any]:
+        return list(lazy(*arguments, **options))
+
+    return listed
+
+
+def _join(value: Any, d: Any = "", attribute: Any = None) -> Text:
+    items = [] if value is None else list(value)
+    if attribute is not None:
+        items = [item.get(attribute) if isinstance(item, Mapping) else None for item in items]
+    return join_texts([as_text(item) for item in items], as_text(d))
+
+
+def _trim(value: Any, chars: str | None = None) -> Text:
+    return argument(value).strip(chars)
+
+
+def _replace(value: Any, old: Any, new: Any, count: int = -1) -> Text:
+    return argument(value).replace(as_text(old), as_text(new), count)
+
+
+def _items(value: Any) -> list[tuple[Any, Any]]:
+    if value is None or isinstance(value, Undefined):
+        return []
+    if not isinstance(value, Mapping):
+        raise TemplateRuntimeError("Can only get item pairs from a mapping.")
+    return list(value.items())
+
+
+def _length(value: Any) -> int:
+    if isinstance(value, Undefined):
+        return 0
+    if value is None:
+        raise TemplateRuntimeError("Unknown (built-in) filter 'length' for type None")
+    return len(value)
+
+
+def _lower(value: Any) -> Text:
+    return argument(value).lower()
+
+
+def _upper(value: Any) -> Text:
+    return argument(value).upper()
+
+
+def _capitalize(value: Any) -> Text:
+    return argument(value).capitalize()
+
+
+def _title(value: Any) -> Text:
+    return argument(value).title()
+
+
+_LAZY: Final = ("map", "select", "reject", "selectattr", "rejectattr", "reverse", "unique", "batch")
+FILTERS: Final[dict[str, Callable[..., Any]]] = {
+    "tojson": _tojson,
+    "string": argument,
+    "join": _join,
+    "trim": _trim,
+    "replace": _replace,
+    "items": _items,
+    "length": _length,
+    "count": _length,
+    "lower": _lower,
+    "upper": _upper,
+    "capitalize": _capitalize,
+    "title": _title,
+    "safe": argument,
+    **{name: _listed(name) for name in _LAZY},
+}

@@ -1,0 +1,256 @@
+"""Jinja as llama-server's engine speaks it, made of jinja2: what is printed is marked with its place on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+from jinja2 import TemplateRuntimeError, TemplateSyntaxError, Undefined, nodes
+from jinja2.compiler import CodeGenerator, Frame
+from jinja2.ext import Extension, loopcontrols
+from jinja2.lexer import TokenStream
+from jinja2.parser import Parser
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+from templatefix.chat.jinja_filters import FILTERS, as_text, shown
+from templatefix.chat.jinja_layout import Layout
+from templatefix.chat.jinja_text import LONGEST, Text, TooLong, join_texts, literal
+from templatefix.chat.jinja_values import Record, wrapped
+from templatefix.gotemplate.source import Source, Span
+
+_PASSES: Final = 400_000  # of all loops of one prompt
+_MADE: Final = 8 * LONGEST  # characters of all strings of one prompt
+_ITEMS: Final = 100_000  # of one list
+_UNKNOWN: Final[tuple[type[nodes.Node], ...]] = (
+    nodes.Extends,
+    nodes.Include,
+    nodes.Import,
+    nodes.FromImport,
+    nodes.Block,
+)
+
+
+class Run:
+    """One prompt in the making: the message at hand, and what may still be spent."""
+
+    __slots__ = ("frames", "left", "message", "numbers", "room")
+
+    def __init__(self) -> None:
+        self.left = _PASSES
+        self.room = _MADE
+        self.message: int | None = None
+        self.numbers = False  # the message at hand was found by its number
+        self.frames: list[int | None] = []
+
+    def push(self) -> None:
+        """A loop begins."""
+        self.frames.append(self.message)
+
+    def pop(self) -> None:
+        """A loop is over."""
+        self.message = self.frames.pop()
+        self.numbers = self.numbers and bool(self.frames)
+
+    def enter(self, item: Any = None) -> None:
+        """A pass of a loop begins."""
+        self.left -= 1
+        if self.left < 0:
+            raise TemplateRuntimeError(f"more than {_PASSES} passes of loops")
+        if item.__class__ is Record and item.origin.field == "":
+            self.message, self.numbers = item.message, False
+
+    def bound(self, value: Any) -> None:
+        """A variable is set; in a loop over numbers it may be the message at hand."""
+        about = value.message if value.__class__ is Record and not value.origin.field else None
+        if about is not None and self.frames and (self.message is None or self.numbers):
+            self.message, self.numbers = about, True
+
+    def spend(self, size: int) -> None:
+        """Characters were made."""
+        self.room -= size
+        if self.room < 0:
+            raise TooLong
+
+
+class _Generation(Extension):
+    """`{% generation %}`, which marks what a model wrote; to a prompt it does nothing."""
+
+    tags = {"generation"}  # noqa: RUF012
+
+    def parse(self, parser: Parser) -> nodes.Node | list[nodes.Node]:
+        """Give the body."""
+        next(parser.stream)
+        return list(parser.parse_statements(("name:endgeneration",), drop_needle=True))
+
+
+class _Coder(CodeGenerator):
+    """Writes jinja2's code with what is printed marked, and the message at hand kept track of."""
+
+    environment: JinjaLanguage
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._targets: dict[int, nodes.Node] = {}
+
+    def _kept(self, text: str, span: Span) -> str:
+        self.environment.texts.append(literal(text, span))
+        return f"environment.texts[{len(self.environment.texts) - 1}]"
+
+    def visit_Output(self, node: nodes.Output, frame: Frame) -> None:
+        """Text and printed values, one by one."""
+        layout = self.environment.layout
+        for child in node.nodes:
+            if frame.buffer is None:
+                self.writeline("yield ", child)
+            else:
+                self.writeline(f"{frame.buffer}.append(environment.here(", child)
+            if isinstance(child, nodes.TemplateData):
+                self.write(self._kept(child.data, layout.span(child.lineno, child.lineno + len(child.data))))
+            else:
+                self.environment.tags.append(layout.tag(child.lineno))
+                self.write(f"environment.printed({len(self.environment.tags) - 1}, ")
+                self.visit(child, frame)
+                self.write(")")
+            if frame.buffer is not None:
+                self.write("))")
+
+    def visit_Const(self, node: nodes.Const, frame: Frame) -> None:
+        """Strings know their place."""
+        if isinstance(node.value, str):
+            self.write(self._kept(node.value, self.environment.layout.literal(node.lineno)))
+        else:
+            super().visit_Const(node, frame)
+
+    def visit_Concat(self, node: nodes.Concat, frame: Frame) -> None:
+        """`~`."""
+        self.write("environment.joined((")
+        for part in node.nodes:
+            self.visit(part, frame)
+            self.write(", ")
+        self.write("))")
+
+    def visit_For(self, node: nodes.For, frame: Frame) -> None:
+        """A loop, which may be one over the messages."""
+        self._targets[id(node.body)] = node.target
+        self.writeline("environment.run.push()")
+        super().visit_For(node, frame)
+        self.writeline("environment.run.pop()")
+
+    def blockvisit(self, nodes: Iterable[Any], frame: Frame) -> None:
+        """A body, which may be that of a loop."""
+        target = self._targets.pop(id(nodes), None)
+        if target is not None:
+            name = getattr(target, "name", None)
+            self.writeline(f"environment.run.enter({frame.symbols.ref(name) if name else ''})")
+        super().blockvisit(nodes, frame)
+
+    def visit_Assign(self, node: nodes.Assign, frame: Frame) -> None:
+        """A variable, which may be the message at hand."""
+        super().visit_Assign(node, frame)
+        if isinstance(node.target, nodes.Name) and isinstance(node.node, nodes.Getitem):
+            self.writeline(f"environment.run.bound({frame.symbols.ref(node.target.name)})")
+
+
+class JinjaLanguage(ImmutableSandboxedEnvironment):
+    """An environment for one template."""
+
+    code_generator_class = _Coder
+    intercepted_binops = frozenset(("+", "-", "*", "/", "//", "%", "**"))
+
+    def __init__(self) -> None:
+        super().__init__(
+            trim_blocks=True,
+            lstrip_blocks=True,
+            optimized=False,
+            extensions=[loopcontrols, _Generation],
+        )
+        for name in ("lipsum", "cycler", "joiner"):
+            del self.globals[name]
+        self.globals.update(raise_exception=_raise_exception)
+        self.filters.update(FILTERS)
+        self.texts: list[Text] = []
+        self.tags: list[Span] = []
+        self.run = Run()
+        self.layout: Layout
+
+    def read(self, source: Source) -> nodes.Template:
+        """Parse a template; the line of each node is its place in `layout`. Raises TemplateSyntaxError."""
+        self.layout = Layout(source, self)
+        parser = Parser(self, self.layout.text)
+        tree = parser.parse()
+        for unknown in tree.find_all(_UNKNOWN):
+            raise TemplateSyntaxError(f"Unknown statement: {type(unknown).__name__.lower()}", unknown.lineno)
+        return tree
+
+    def _tokenize(
+        self, source: str, name: str | None, filename: str | None = None, state: str | None = None
+    ) -> TokenStream:
+        stream: Any = self.lexer.wrap(self.layout.stream(), name, filename)
+        return TokenStream(stream, name, filename)
+
+    # -- called by the template's code
+
+    def printed(self, tag: int, value: Any) -> Text:
+        """A value that a tag prints."""
+        text = value if value.__class__ is Text else shown(value)
+        self.run.spend(len(text))
+        return text.marked(self.tags[tag], None)
+
+    def here(self, text: Text) -> Text:
+        """Text that goes to a variable, marked with the message at hand."""
+        span = text.runs[0][1].span if text.runs else None
+        return text.marked(span or self.tags[0], self.run.message)
+
+    def joined(self, values: Sequence[Any]) -> Text:
+        """`~`."""
+        text = join_texts([value if value.__class__ is Text else as_text(value) for value in values])
+        self.run.spend(len(text))
+        return text
+
+    @staticmethod
+    def concat(parts: Iterable[Text]) -> Text:  # type: ignore[override]
+        """What a block or a macro printed."""
+        return join_texts(parts)
+
+    def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
+        """Arithmetic as the server's engine does it; a string takes anything that is added to it."""
+        if operator == "+":
+            if isinstance(left, str) or isinstance(right, str):
+                return self.joined((left, right))
+            if isinstance(left, (list, tuple)) and isinstance(right, (list, tuple)):
+                if len(left) + len(right) > _ITEMS:
+                    raise TooLong
+                return [*left, *right]
+        if isinstance(left, (list, tuple)) or isinstance(right, (list, tuple)):
+            raise TemplateRuntimeError(f'Unknown operator "{operator}" between Array and another value')
+        if operator == "**" and abs(right if isinstance(right, (int, float)) else 0) > 1024:
+            raise TemplateRuntimeError("an exponent is too large")
+        if operator == "%" and isinstance(left, str):
+            raise TemplateRuntimeError('Unknown operator "%" between String and another value')
+        found = super().call_binop(context, operator, left, right)
+        if found.__class__ is int:
+            return wrapped(found)
+        return found
+
+    def getattr(self, obj: Any, attribute: str) -> Any:
+        """A member; a key comes before a method."""
+        if isinstance(obj, dict) and attribute in obj:
+            return obj[attribute]
+        if obj is None or isinstance(obj, Undefined):
+            return self.undefined(obj=obj, name=attribute)
+        return super().getattr(obj, attribute)
+
+    def getitem(self, obj: Any, argument: Any) -> Any:
+        """A member."""
+        if isinstance(obj, dict):
+            try:
+                return obj[argument]
+            except (KeyError, TypeError):
+                return super().getitem(obj, argument) if isinstance(argument, str) else self.undefined(obj=obj)
+        if obj is None or isinstance(obj, Undefined):
+            return self.undefined(obj=obj, name=argument)
+        return super().getitem(obj, argument)
+
+
+def _raise_exception(message: Any = "") -> None:
+    raise TemplateRuntimeError(f"Jinja Exception: {message}")
