@@ -1,0 +1,57 @@
+"""One request of a recorded session and what a server made of it, however it was recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from templatefix.chat.request import Request
+from templatefix.servers.log_events import LogEvent, LoggedRequest
+
+Figures = Literal["engine", "field", "log", "estimate"]
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """A request with its answer; what nobody recorded is None."""
+
+    source: str  # file, with a line where there are several in one
+    time: str | None = None
+    path: str = ""
+    model: str | None = None
+    request: Request | None = None
+    prompt: str | None = None  # sent as text, past every template
+    context: int | None = None  # num_ctx that the request asks for
+    reply: Mapping[str, Any] | None = None  # the assistant's message, as the server answered it
+    prompt_tokens: int | None = None
+    cached_tokens: int | None = None
+    slot: int | None = None
+    figures: Figures = "estimate"
+    logged: LoggedRequest | None = None
+    events: tuple[LogEvent, ...] = ()  # that the log holds between the request before and this one
+    dump: str = ""  # name of the file that the server wrote the request to
+
+    @property
+    def readable(self) -> bool:
+        """Whether the request itself is known."""
+        return self.request is not None or self.prompt is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """Something in a source that could not be read."""
+
+    source: str
+    line: int  # 1-based; 0: the whole
+    reason: str
+    count: int = 1  # of the same kind; the line is the first one's
+
+
+@dataclass(frozen=True, slots=True)
+class TemplateSeen:
+    """A template that a recording holds for a model."""
+
+    model: str
+    text: str
+    kind: Literal["go", "jinja"]

@@ -1,0 +1,205 @@
+"""From sources to a session: who belongs to whom, what each prompt could have kept, and which layer lost the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from statistics import median
+
+from templatefix.trace.conversations import Link, fingerprint, linked
+from templatefix.trace.exchange import Exchange
+from templatefix.trace.pair import Pair, layout_of
+from templatefix.trace.prompts import SYSTEM, TAIL, TOOLS, Layout, Scale
+from templatefix.trace.session import PartRole, Session, Traced, TracedPart
+from templatefix.trace.sources import joined, read_sources
+from templatefix.trace.templates import KnownTemplate, known_templates
+from templatefix.trace.verdict import Case, judged
+
+BYTES_A_TOKEN = 4.0  # where no engine ever said how long a prompt was
+_ROLES: Mapping[str, PartRole] = {"system": "system", "user": "user", "assistant": "assistant", "tool": "tool"}
+
+
+def explain(paths: Sequence[Path], given: Mapping[str | None, KnownTemplate] | None = None) -> Session:
+    """Read sources and explain what was read again; raises TraceError.
+
+    `given` holds templates by model, under None the one for all models.
+    """
+    sources = read_sources(paths)
+    exchanges = joined(sources)
+    find = known_templates(sources.templates, given or {})
+    explainer = _Explainer(exchanges, [find(exchange.model) for exchange in exchanges])
+    requests = tuple([explainer.traced(index) for index in range(len(exchanges))])
+    return Session(tuple(sources.names), requests, tuple(sources.unread), tuple(explainer.missing(requests)))
+
+
+class _Explainer:
+    """Goes through the exchanges in order; layouts are kept no longer than the next request needs them."""
+
+    def __init__(self, exchanges: Sequence[Exchange], templates: Sequence[KnownTemplate | None]) -> None:
+        self._exchanges = exchanges
+        self._templates = templates
+        self._links: list[Link] = linked(exchanges)
+        self._layouts: dict[int, Layout | None] = {}
+        self._rates: list[float] = [BYTES_A_TOKEN]
+        self._on_slot: dict[tuple[str, int | None], list[int]] = {}
+        self._in_force: dict[str, str] = {}  # which template, by model, as the log says
+        warm = [
+            exchange.cached_tokens
+            for exchange, link in zip(exchanges, self._links, strict=True)
+            if link.before is not None and exchange.cached_tokens is not None
+        ]
+        self._cold = len(warm) > 1 and not any(warm)
+
+    def traced(self, index: int) -> Traced:
+        """The next request."""
+        exchange, link = self._exchanges[index], self._links[index]
+        template = self._templates[index]
+        selected = self._selected(exchange)
+        if template is not None and template.template.kind == "go" and selected not in ("", "go_template"):
+            template = None  # another one makes this model's prompts
+        layout = self._layouts[index] = layout_of(exchange, template)
+        size = self._size(exchange, layout)
+        pair, between = None, self._between(index)
+        before = self._exchanges[link.before] if link.before is not None else None
+        if before is not None and layout is not None and link.before is not None:
+            old = self._layouts.pop(link.before, None)
+            if old is not None and (old.rendering is None) == (layout.rendering is None):
+                pair = Pair(before, exchange, old, layout, template)
+        scale = self._scale(pair, exchange, size, layout, link, between)
+        case = Case(
+            pair=pair,
+            before=before,
+            after=exchange,
+            prompt_tokens=size,
+            cached_tokens=self._cached(exchange, pair, scale, size),
+            scale=scale,
+            between=tuple([other for other in between if self._links[other].conversation != link.conversation]),
+            same_slot=not between,
+            cold=self._cold,
+            selected=selected,
+        )
+        verdict = judged(case)
+        return Traced(
+            index=index,
+            exchange=exchange,
+            conversation=link.conversation,
+            before=link.before,
+            between=case.between,
+            figures="estimate" if exchange.cached_tokens is None else exchange.figures,
+            prompt_tokens=size,
+            cached_tokens=case.cached_tokens,
+            new_tokens=verdict.new_tokens,
+            parts=tuple(_parts(exchange, layout, scale)),
+            losses=verdict.losses,
+            note=verdict.note,
+        )
+
+    def _selected(self, exchange: Exchange) -> str:
+        for event in exchange.events:
+            if event.kind == "selection" and event.text:
+                self._in_force[exchange.model or ""] = event.text
+        return self._in_force.get(exchange.model or "", "")
+
+    def _size(self, exchange: Exchange, layout: Layout | None) -> int:
+        if exchange.prompt_tokens is not None:
+            if layout is not None and exchange.prompt_tokens and layout.rendering is not None:
+                self._rates.append(layout.size / exchange.prompt_tokens)
+            return exchange.prompt_tokens
+        rates = self._rates[1:] or self._rates
+        return round(layout.size / median(rates)) if layout is not None else 0
+
+    def _between(self, index: int) -> list[int]:
+        """The requests that came to the same slot since the one before in this conversation."""
+        exchange, link = self._exchanges[index], self._links[index]
+        key = (exchange.logged.process if exchange.logged else "", exchange.slot)
+        if exchange.model and exchange.slot is None:
+            key = (exchange.model, None)
+        seen = self._on_slot.setdefault(key, [])
+        found = [other for other in seen if link.before is not None and other > link.before]
+        seen.append(index)
+        return found
+
+    def _scale(
+        self,
+        pair: Pair | None,
+        exchange: Exchange,
+        size: int,
+        layout: Layout | None,
+        link: Link,
+        between: Sequence[int],
+    ) -> Scale | None:
+        """Bytes in tokens, with the places that the engine told: the end, the earlier prompt, the first difference."""
+        if layout is None or not layout.size:
+            return None
+        known = [(0, 0), (layout.size, size)]
+        if pair is not None and pair.exact:
+            kept, before = pair.kept_bytes, pair.before.prompt_tokens
+            common = exchange.logged.common_tokens if exchange.logged is not None and not between else None
+            if pair.whole and before is not None and not pair.same and before <= size:
+                known.append((kept, before))
+            elif common is not None and kept:
+                known.append((kept, common))
+            elif exchange.cached_tokens and kept and not pair.same:
+                guess = Scale(known).tokens(kept)
+                if abs(guess - exchange.cached_tokens) <= 0.15 * guess + 8:
+                    known.append((kept, exchange.cached_tokens))
+        return Scale(known)
+
+    def _cached(self, exchange: Exchange, pair: Pair | None, scale: Scale | None, size: int) -> int:
+        """What the engine said, else what it could have kept at best."""
+        if exchange.cached_tokens is not None:
+            return min(exchange.cached_tokens, size)
+        if exchange.logged is not None or pair is None or scale is None:
+            return 0
+        kept = pair.kept_bytes
+        if pair.whole and pair.reply_range is not None and not (pair.change and pair.change.kind == "reply"):
+            kept = pair.reply_range[1]
+        return min(round(scale.tokens(kept)), size)
+
+    def missing(self, requests: Sequence[Traced]) -> list[str]:
+        """What would have said more."""
+        said: list[str] = []
+        if any(not request.exchange.readable for request in requests):
+            said.append("the requests themselves (a recording of `trace record`, or OLLAMA_DEBUG_LOG_REQUESTS)")
+        models = {
+            request.exchange.model or "the model"
+            for request, template in zip(requests, self._templates, strict=True)
+            if template is None and request.exchange.request is not None
+        }
+        if models:
+            said.append(f"the template of {', '.join(sorted(models))} (--template)")
+        if any(request.figures == "estimate" for request in requests):
+            said.append("how much came from the cache (the server's log, OLLAMA_DEBUG=1 or -lv 4): these are estimates")
+        return said
+
+
+def _parts(exchange: Exchange, layout: Layout | None, scale: Scale | None) -> list[TracedPart]:
+    """What the request holds, in its order, each with the tokens that it takes in the prompt."""
+    if layout is None or scale is None:
+        return []
+    tokens: dict[int, float] = {}
+    for part in layout.stretches:
+        tokens[part.owner] = tokens.get(part.owner, 0.0) + scale.tokens(part.end) - scale.tokens(part.start)
+
+    def taken(owner: int) -> int:
+        return round(tokens.get(owner, 0.0))
+
+    if exchange.request is None:
+        return [TracedPart("user", fingerprint(exchange.prompt or ""), taken(SYSTEM))]
+    request = exchange.request
+    parts: list[TracedPart] = []
+    heads = [message for message in request.messages if message.get("role") == "system"]
+    leading = 0
+    for message in request.messages:
+        if message.get("role") != "system":
+            break
+        leading += 1
+    if leading or SYSTEM in tokens:
+        parts.append(TracedPart("system", fingerprint([dict(m) for m in heads[:leading]]), taken(SYSTEM)))
+    if request.tools:
+        parts.append(TracedPart("tools", fingerprint([dict(tool) for tool in request.tools]), taken(TOOLS)))
+    for index, message in enumerate(request.messages[leading:], leading):
+        role = _ROLES.get(str(message.get("role")), "user")
+        parts.append(TracedPart(role, fingerprint(dict(message)), taken(index)))
+    parts.append(TracedPart("tail", fingerprint(""), taken(TAIL)))
+    return parts
