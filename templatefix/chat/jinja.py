@@ -8,8 +8,9 @@ from collections.abc import Iterable
 from functools import cached_property
 from typing import Any, Final, Literal, cast
 
-from jinja2 import Template, TemplateError, TemplateSyntaxError
+from jinja2 import Template, TemplateError, TemplateSyntaxError, nodes
 
+from templatefix.chat.jinja_caps import find_caps
 from templatefix.chat.jinja_language import JinjaLanguage, Run
 from templatefix.chat.jinja_text import Text, TooLong
 from templatefix.chat.jinja_values import Caps, messages_value, tools_value
@@ -68,9 +69,17 @@ class JinjaChatTemplate:
         return "jinja"
 
     @cached_property
+    def names(self) -> frozenset[str]:
+        """The variables that the template uses, its own included."""
+        return frozenset([name.name for name in self.tree.find_all(nodes.Name)])
+
+    @cached_property
     def caps(self) -> Caps:
-        """What the server knows about the template."""
-        return self._given if self._given is not None else Caps()
+        """What the server knows about the template: as given, else found out by trying it."""
+        return self._given if self._given is not None else find_caps(self._tried, self.names)
+
+    def _tried(self, data: dict[str, Any]) -> str:
+        return _joined(self._pieces({**self._common_data(True), **data}, True))
 
     def render(self, request: Request) -> Rendering:
         """Render a request as the server does; raises RenderError, and RequestError where a type does not fit."""
@@ -114,22 +123,25 @@ class JinjaChatTemplate:
         return self.render(request).text
 
     def _data(self, request: Request) -> dict[str, Any]:
+        data = self._common_data(self.thinks_by_default if request.think is None else request.think)
+        data["messages"] = messages_value(request, self.caps, "<|channel|>" in self.source.text)
+        if request.tools:
+            data["tools"] = tools_value(request.tools)
+        return data
+
+    def _common_data(self, think: bool) -> dict[str, Any]:
         day = self.date or datetime.date.today()
         now = datetime.datetime.combine(day, datetime.datetime.now().time())
-        data: dict[str, Any] = {
-            "messages": messages_value(request, self.caps, "<|channel|>" in self.source.text),
+        return {
             "bos_token": self.bos,
             "eos_token": self.eos,
-            "enable_thinking": self.thinks_by_default if request.think is None else request.think,
+            "enable_thinking": think,
             "datetime": day.strftime("%b %d %Y"),
             "date_string": day.strftime("%d %b %Y"),
             "preserve_thinking": True,
             "truncate_history_thinking": False,
             "strftime_now": now.strftime,
         }
-        if request.tools:
-            data["tools"] = tools_value(request.tools)
-        return data
 
     def _pieces(self, data: dict[str, Any], generate: bool) -> list[Piece]:
         run = self._language.run = Run()

@@ -46,7 +46,7 @@ def _written(value: Any) -> Iterator[str]:
         yield from (quote, value, quote)
     elif isinstance(value, Mapping):
         yield "{"
-        for index, (key, item) in enumerate(value.items()):
+        for index, (key, item) in enumerate(dict.items(value) if isinstance(value, dict) else value.items()):
             yield ", " if index else ""
             yield from _written(key)
             yield ": "
@@ -54,7 +54,8 @@ def _written(value: Any) -> Iterator[str]:
         yield "}"
     elif isinstance(value, (list, tuple, range)):
         yield "(" if isinstance(value, tuple) else "["
-        for index, item in enumerate(value):
+        # Past what watches the use of a value: to be written is no use of its parts.
+        for index, item in enumerate(list.__iter__(value) if isinstance(value, list) else value):
             yield ", " if index else ""
             yield from _written(item)
         yield ")" if isinstance(value, tuple) else "]"

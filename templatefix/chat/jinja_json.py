@@ -65,7 +65,7 @@ def _write(value: Any, parts: list[str], origin: Mark | None, layout: _Layout, d
         say((layout.line(depth) if value else "") + "}")
     elif isinstance(value, (list, tuple)):
         say("[")
-        for index, item in enumerate(value):
+        for index, item in enumerate(list.__iter__(value) if isinstance(value, list) else value):
             say((layout.comma if index else "") + layout.line(depth + 1))
             _write(item, parts, mine, layout, depth + 1)
         say((layout.line(depth) if value else "") + "]")

@@ -133,7 +133,9 @@ class _Coder(CodeGenerator):
         """A loop, which may be one over the messages."""
         self._targets[id(node.body)] = node.target
         self.writeline("environment.run.push()")
+        node.iter = nodes.Call(nodes.EnvironmentAttribute("passes"), [node.iter], [], None, None, lineno=node.lineno)
         super().visit_For(node, frame)
+        node.iter = node.iter.args[0]
         self.writeline("environment.run.pop()")
 
     def blockvisit(self, nodes: Iterable[Any], frame: Frame) -> None:
@@ -189,6 +191,14 @@ class JinjaLanguage(ImmutableSandboxedEnvironment):
         return TokenStream(stream, name, filename)
 
     # -- called by the template's code
+
+    @staticmethod
+    def passes(value: Any) -> Any:
+        """What a loop goes over; the server's engine takes no string."""
+        if value is None or isinstance(value, str):
+            kind = "None" if value is None else "String"
+            raise TemplateRuntimeError(f"Expected iterable or object type in for loop: got {kind}")
+        return value
 
     def printed(self, tag: int, value: Any) -> Text:
         """A value that a tag prints."""
