@@ -8,7 +8,8 @@ from typing import Any, Final, Literal
 
 from templatefix.chat.derived import Derived, UndefinedTemplate, derive
 from templatefix.chat.legacy import CutFailed, cut_at_response, with_response
-from templatefix.chat.ollama_data import chat_data, legacy_data, typescript_type
+from templatefix.chat.ollama_data import chat_data, legacy_data
+from templatefix.chat.ollama_types import typescript_type
 from templatefix.chat.rendering import Origin, Piece, RenderError, Rendering
 from templatefix.chat.request import Request
 from templatefix.gotemplate.errors import ExecError, ParseError

@@ -12,18 +12,33 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
+from templatefix.chat.ollama_types import (
+    ARGUMENTS,
+    CALL,
+    CALL_FUNCTION,
+    CALLS,
+    FUNCTION,
+    IMAGE,
+    IMAGES,
+    MESSAGE,
+    MESSAGES,
+    PARAMETERS,
+    PROPERTIES,
+    PROPERTIES_POINTER,
+    PROPERTY,
+    PROPERTY_TYPE,
+    SLICE_OF_PROPERTY,
+    TOOL,
+    TOOLS,
+)
 from templatefix.chat.rendering import Origin
 from templatefix.chat.request import Request
 from templatefix.gotemplate.gojson import marshal, quote
 from templatefix.gotemplate.values import (
-    ANY,
-    INT,
     MAP_OF_ANY,
     SLICE_OF_ANY,
     SLICE_OF_STRING,
-    STRING,
     UINT8,
-    Field,
     GoType,
     Map,
     Nil,
@@ -37,105 +52,6 @@ from templatefix.gotemplate.values import (
 
 class RequestError(ValueError):
     """A request that the server would refuse before it renders; one sentence."""
-
-
-# -- types
-
-
-def typescript_type(value: Any) -> str:
-    """What Ollama's `toTypeScriptType` gives for a tool's property; `any` for everything else."""
-    if not isinstance(value, Struct) or value.type is not PROPERTY:
-        return "any"
-    fields = value.fields
-    if len(fields["AnyOf"]):
-        return " | ".join(typescript_type(member) for member in fields["AnyOf"].items)
-    return " | ".join(_TYPESCRIPT.get(name, "any") for name in fields["Type"].items) or "any"
-
-
-_TYPESCRIPT: Final = {
-    "string": "string",
-    "number": "number",
-    "integer": "number",
-    "boolean": "boolean",
-    "array": "any[]",
-    "object": "Record<string, any>",
-    "null": "null",
-}
-
-PROPERTY_TYPE: Final = GoType.slice(STRING, "api.PropertyType", "joined")
-_PROPERTIES_POINTER: Final = GoType("*api.ToolPropertiesMap", "ptr")
-_SLICE_OF_PROPERTY: Final = GoType("[]api.ToolProperty", "slice", elem=GoType("api.ToolProperty", "struct"))
-PROPERTY: Final = GoType.struct(
-    "api.ToolProperty",
-    (
-        Field("AnyOf", _SLICE_OF_PROPERTY, "anyOf", omitempty=True),
-        Field("Type", PROPERTY_TYPE, "type", omitempty=True),
-        Field("Items", ANY, "items", omitempty=True),
-        Field("Description", STRING, "description", omitempty=True),
-        Field("Enum", SLICE_OF_ANY, "enum", omitempty=True),
-        Field("Properties", _PROPERTIES_POINTER, "properties", omitempty=True),
-        Field("Required", SLICE_OF_STRING, "required", omitempty=True),
-    ),
-    methods={"ToTypeScriptType": typescript_type},
-)
-_PROPERTIES: Final = GoType.map(PROPERTY, "template.templateProperties", "json")
-_PARAMETERS: Final = GoType.struct(
-    "template.templateToolFunctionParameters",
-    (
-        Field("Type", STRING, "type"),
-        Field("Defs", ANY, "$defs", omitempty=True),
-        Field("Items", ANY, "items", omitempty=True),
-        Field("Required", SLICE_OF_STRING, "required", omitempty=True),
-        Field("Properties", _PROPERTIES, "properties"),
-    ),
-)
-_FUNCTION: Final = GoType.struct(
-    "template.templateToolFunction",
-    (
-        Field("Name", STRING, "name"),
-        Field("Description", STRING, "description"),
-        Field("Parameters", _PARAMETERS, "parameters"),
-    ),
-)
-_TOOL: Final = GoType.struct(
-    "template.templateTool",
-    (
-        Field("Type", STRING, "type"),
-        Field("Items", ANY, "items", omitempty=True),
-        Field("Function", _FUNCTION, "function"),
-    ),
-    "json",
-)
-_TOOLS: Final = GoType.slice(_TOOL, "template.templateTools", "json")
-_ARGUMENTS: Final = GoType.map(ANY, "template.templateArgs", "json")
-_CALL_FUNCTION: Final = GoType.struct(
-    "template.templateToolCallFunction",
-    (Field("Index", INT, "Index"), Field("Name", STRING, "Name"), Field("Arguments", _ARGUMENTS, "Arguments")),
-)
-_CALL: Final = GoType.struct(
-    "template.templateToolCall", (Field("ID", STRING, "ID"), Field("Function", _CALL_FUNCTION, "Function"))
-)
-_CALLS: Final = GoType.slice(_CALL)
-_IMAGE: Final = GoType.slice(UINT8, "api.ImageData")
-_IMAGES: Final = GoType.slice(_IMAGE)
-_MESSAGE: Final = GoType.pointer(
-    GoType.struct(
-        "template.templateMessage",
-        (
-            Field("Role", STRING, "Role"),
-            Field("Content", STRING, "Content"),
-            Field("Thinking", STRING, "Thinking"),
-            Field("Images", _IMAGES, "Images"),
-            Field("ToolCalls", _CALLS, "ToolCalls"),
-            Field("ToolName", STRING, "ToolName"),
-            Field("ToolCallID", STRING, "ToolCallID"),
-        ),
-    )
-)
-_MESSAGES: Final = GoType.slice(_MESSAGE)
-
-
-# -- conversion
 
 
 def _text(row: Mapping[str, Any], key: str, where: str) -> str:
@@ -193,7 +109,7 @@ def _property(value: Any, origin: Origin) -> Struct:
     nested = row.get("properties")
     fields = {
         "AnyOf": Slice(
-            _SLICE_OF_PROPERTY,
+            SLICE_OF_PROPERTY,
             [_property(member, origin) for member in _sequence(row.get("anyOf"), "anyOf")],
             origin,
             is_nil=row.get("anyOf") is None,
@@ -207,7 +123,7 @@ def _property(value: Any, origin: Origin) -> Struct:
             origin,
             is_nil=row.get("enum") is None,
         ),
-        "Properties": Nil(_PROPERTIES_POINTER) if nested is None else _nested_properties(nested, origin),
+        "Properties": Nil(PROPERTIES_POINTER) if nested is None else _nested_properties(nested, origin),
         "Required": _strings(row.get("required"), "required", origin),
     }
     return Struct(PROPERTY, fields, origin)
@@ -217,7 +133,7 @@ def _nested_properties(value: Any, origin: Origin) -> Opaque:
     # Unlike a tool's own properties, which are sorted, these keep the order they came in.
     rows = _mapping(value, "properties")
     members = ",".join(f"{quote(name)}:{marshal(_property(row, origin))}" for name, row in rows.items())
-    return Opaque(_PROPERTIES_POINTER, "{" + members + "}")
+    return Opaque(PROPERTIES_POINTER, "{" + members + "}")
 
 
 def _parameters(value: Any, index: int) -> Struct:
@@ -230,13 +146,13 @@ def _parameters(value: Any, index: int) -> Struct:
         "Items": go_value(row.get("items"), origin),
         "Required": _strings(row.get("required"), "required", Origin("tool", index, "required")),
         "Properties": Map(
-            _PROPERTIES,
+            PROPERTIES,
             {name: _property(member, origin) for name, member in _mapping(properties, "properties").items()},
             origin,
             is_nil=properties is None,
         ),
     }
-    return Struct(_PARAMETERS, fields, origin)
+    return Struct(PARAMETERS, fields, origin)
 
 
 def _tool(value: Any, index: int) -> Struct:
@@ -246,7 +162,7 @@ def _tool(value: Any, index: int) -> Struct:
         "Type": TracedStr(_text(row, "type", "a tool"), Origin("tool", index, "type")),
         "Items": go_value(row.get("items"), Origin("tool", index, "items")),
         "Function": Struct(
-            _FUNCTION,
+            FUNCTION,
             {
                 "Name": TracedStr(_text(function, "name", "function"), Origin("tool", index, "name")),
                 "Description": TracedStr(
@@ -257,7 +173,7 @@ def _tool(value: Any, index: int) -> Struct:
             Origin("tool", index, "function"),
         ),
     }
-    return Struct(_TOOL, fields, Origin("tool", index, ""))
+    return Struct(TOOL, fields, Origin("tool", index, ""))
 
 
 # An agent sends the same tools and messages again and again, a check or a proof renders the same requests by several
@@ -281,7 +197,7 @@ def tools_value(tools: Sequence[Mapping[str, Any]]) -> Slice:
     return _tools(tools) if packed is None else _packed_tools(packed)
 
 
-_NO_TOOLS: Final = Slice(_TOOLS, [], Origin("tools", -1, ""))
+_NO_TOOLS: Final = Slice(TOOLS, [], Origin("tools", -1, ""))
 
 
 @lru_cache(maxsize=32)
@@ -290,7 +206,7 @@ def _packed_tools(packed: bytes) -> Slice:
 
 
 def _tools(tools: Sequence[Mapping[str, Any]]) -> Slice:
-    return Slice(_TOOLS, [_tool(row, i) for i, row in enumerate(tools)], Origin("tools", -1, ""), is_nil=not tools)
+    return Slice(TOOLS, [_tool(row, i) for i, row in enumerate(tools)], Origin("tools", -1, ""), is_nil=not tools)
 
 
 def _call(value: Any, message: int) -> Struct:
@@ -307,14 +223,14 @@ def _call(value: Any, message: int) -> Struct:
     fields = {
         "Index": index,
         "Name": TracedStr(_text(function, "name", "a tool call"), Origin("message", message, "name")),
-        "Arguments": Map(_ARGUMENTS, members, origin, is_nil=arguments is None),
+        "Arguments": Map(ARGUMENTS, members, origin, is_nil=arguments is None),
     }
     call_origin = Origin("message", message, "tool_calls")
     return Struct(
-        _CALL,
+        CALL,
         {
             "ID": TracedStr(_text(row, "id", "a tool call"), Origin("message", message, "id")),
-            "Function": Struct(_CALL_FUNCTION, fields, call_origin),
+            "Function": Struct(CALL_FUNCTION, fields, call_origin),
         },
         call_origin,
     )
@@ -325,7 +241,7 @@ def _image(value: Any, origin: Origin) -> Slice:
         data = base64.b64decode(value, validate=True)
     except (binascii.Error, TypeError, ValueError):
         raise RequestError("an image must be a string in base64") from None
-    return Slice(_IMAGE, [TypedInt(byte, UINT8) for byte in data], origin)
+    return Slice(IMAGE, [TypedInt(byte, UINT8) for byte in data], origin)
 
 
 def message_value(row: Mapping[str, Any], index: int, role: str, content: str) -> Struct:
@@ -351,13 +267,13 @@ def _message(row: Mapping[str, Any], index: int, role: str, content: str) -> Str
         "Content": TracedStr(content, Origin("message", index, "content")),
         "Thinking": TracedStr(_text(row, "thinking", where), Origin("message", index, "thinking")),
         "Images": Slice(
-            _IMAGES,
+            IMAGES,
             [_image(image, Origin("message", index, "images")) for image in _sequence(images, "images")],
             Origin("message", index, "images"),
             is_nil=images is None,
         ),
         "ToolCalls": Slice(
-            _CALLS,
+            CALLS,
             [_call(call, index) for call in _sequence(calls, "tool_calls")],
             Origin("message", index, "tool_calls"),
             is_nil=not calls,
@@ -365,7 +281,7 @@ def _message(row: Mapping[str, Any], index: int, role: str, content: str) -> Str
         "ToolName": TracedStr(_text(row, "tool_name", where), Origin("message", index, "tool_name")),
         "ToolCallID": TracedStr(_text(row, "tool_call_id", where), Origin("message", index, "tool_call_id")),
     }
-    return Struct(_MESSAGE, fields, origin, scope=index)
+    return Struct(MESSAGE, fields, origin, scope=index)
 
 
 def _role_and_content(row: Any, index: int) -> tuple[str, str]:
@@ -427,7 +343,7 @@ def _chat_data(request: Request) -> Map:
         {
             "System": TracedStr(collated.system, Origin("system", collated.system_index, "content")),
             "Messages": Slice(
-                _MESSAGES, [message_value(*message) for message in collated.messages], is_nil=not collated.messages
+                MESSAGES, [message_value(*message) for message in collated.messages], is_nil=not collated.messages
             ),
             "Tools": _NO_TOOLS if request.empty_tools else tools_value(request.tools),
             "Response": "",
