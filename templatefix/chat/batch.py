@@ -2,28 +2,36 @@
 
 from __future__ import annotations
 
-import datetime
 import re
+from collections.abc import Callable
 from json import dumps
 from json.encoder import encode_basestring as quoted
-from typing import Final
+from typing import Final, Protocol
 
-from templatefix.chat.go import GoChatTemplate
-from templatefix.chat.ollama_data import RequestError
 from templatefix.chat.reading import BadRequest, read_json, read_request
 from templatefix.chat.rendering import RenderError
+from templatefix.chat.request import Request, RequestError
 
 _MOST: Final = 2048  # templates kept
 _LONE: Final = re.compile("[\ud800-\udfff]")
 
 
+class Renders(Protocol):
+    """A template of any language that makes prompts."""
+
+    def render_text(self, request: Request) -> str:
+        """The prompt of a request; raises RenderError."""
+        ...
+
+
 class Batch:
     """Renders lines, `think` taken literally; a template that comes again is not parsed again."""
 
-    def __init__(self, date: datetime.date | None = None) -> None:
-        """`date` is the day that templates see, today if None."""
-        self._date = date
-        self._templates: dict[str, GoChatTemplate | RenderError] = {}
+    def __init__(self, make: Callable[[str], Renders], stages: tuple[str, str] = ("parse", "exec")) -> None:
+        """`make` makes a template of its text, or raises RenderError; `stages` are the words for its two stages."""
+        self._make = make
+        self._stages = dict(zip(("parse", "exec"), stages, strict=True))
+        self._templates: dict[str, Renders | RenderError] = {}
 
     def answer(self, line: bytes) -> bytes:
         """The answer to a line, with its line end; raises BadRequest where the line is not as it should be."""
@@ -39,7 +47,7 @@ class Batch:
                 raise found
             answer = f',"ok":true,"output":{quoted(found.render_text(request))}}}\n'
         except RenderError as error:
-            answer = f',"ok":false,"stage":"{error.stage}","error":{quoted(error.message)}}}\n'
+            answer = f',"ok":false,"stage":"{self._stages[error.stage]}","error":{quoted(error.message)}}}\n'
         except RequestError as error:
             raise BadRequest(str(error)) from error
         answer = f'{{"id":{mark if type(mark) is int else dumps(mark)}{answer}'
@@ -48,10 +56,10 @@ class Batch:
         except UnicodeEncodeError:
             return _as_go_writes(answer)
 
-    def _made(self, text: str) -> GoChatTemplate | RenderError:
-        made: GoChatTemplate | RenderError
+    def _made(self, text: str) -> Renders | RenderError:
+        made: Renders | RenderError
         try:
-            made = GoChatTemplate(text, date=self._date)
+            made = self._make(text)
         except RenderError as error:
             made = error.with_traceback(None)
         if len(self._templates) >= _MOST:

@@ -32,7 +32,7 @@ from templatefix.chat.ollama_types import (
     TOOLS,
 )
 from templatefix.chat.rendering import Origin
-from templatefix.chat.request import Request
+from templatefix.chat.request import Request, RequestError
 from templatefix.gotemplate.gojson import marshal, quote
 from templatefix.gotemplate.values import (
     MAP_OF_ANY,
@@ -48,10 +48,6 @@ from templatefix.gotemplate.values import (
     TracedStr,
     TypedInt,
 )
-
-
-class RequestError(ValueError):
-    """A request that the server would refuse before it renders; one sentence."""
 
 
 def _text(row: Mapping[str, Any], key: str, where: str) -> str:

@@ -7,6 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 
+class RequestError(ValueError):
+    """A request that the server would refuse before it renders; one sentence."""
+
+
 @dataclass(frozen=True, slots=True)
 class Request:
     """Messages, tools and the wish to think, as a client sends them to `/api/chat`."""

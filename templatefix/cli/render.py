@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from templatefix.cli.inputs import explained, read_input, resolved, served, template_of
-from templatefix.cli.options import Date, Kind
+from templatefix.cli.inputs import chat_template_of, explained, known, read_input, resolved, served
+from templatefix.cli.options import Bos, Date, Eos, Kind
 from templatefix.cli.output import CliError, complain, say, write_bytes
 
 if TYPE_CHECKING:
     import datetime
 
+    from templatefix.chat.batch import Batch
     from templatefix.chat.request import Request
 
 _CHUNK = 1 << 20  # bytes read at a time
@@ -31,23 +32,25 @@ def run(
     batch: Annotated[bool, typer.Option("--batch", help="Render JSON lines from standard input.")] = False,
     date: Date = None,
     kind: Kind = None,
+    bos: Bos = None,
+    eos: Eos = None,
 ) -> int:
     """Write the exact prompt bytes that the server would make of a request.
 
     Thinking is on where the template has think tags, as on the server. With --batch, each line of standard input is
     {"id","template","messages","tools","think","think_level"}, `think` is taken literally, and each line of output is
-    {"id","ok":true,"output"} or {"id","ok":false,"stage","error"}.
+    {"id","ok":true,"output"} or {"id","ok":false,"stage","error"}; --kind jinja renders as llama-server does.
     """
     day = _day(date)
     if batch:
         if target is not None or request is not None or pieces:
-            raise CliError("--batch reads templates and requests from standard input, and takes --date alone")
-        return _batch(day)
+            raise CliError("--batch reads templates and requests from standard input, and takes no target")
+        return _batch(day, known("--kind", kind or "go", ("go", "jinja")), bos or "", eos or "")
     if target is None or request is None:
         raise CliError("render needs a TARGET and --request FILE, or --batch")
     if target == "-" and request == "-":
         raise CliError("the template and the request cannot both come from standard input")
-    return _render(target, request, kind, day, pieces)
+    return _render(target, request, kind, day, pieces, bos, eos)
 
 
 def _day(text: str | None) -> datetime.date | None:
@@ -61,14 +64,13 @@ def _day(text: str | None) -> datetime.date | None:
         raise CliError(f"--date takes a day such as 2026-11-29, not {text}") from None
 
 
-def _batch(day: datetime.date | None) -> int:
+def _batch(day: datetime.date | None, kind: str, bos: str, eos: str) -> int:
     import gc
 
-    from templatefix.chat.batch import Batch
     from templatefix.chat.reading import BadRequest
 
     gc.set_threshold(100_000)  # renders leave few cycles behind, and looking for them takes a tenth of the time
-    renders = Batch(day)
+    renders = _renders(day, kind, bos, eos)
     bad: list[str] = []
     for number, (line, write) in enumerate(_lines(), 1):
         if line.strip():
@@ -81,6 +83,18 @@ def _batch(day: datetime.date | None) -> int:
     if len(bad) > _SHOWN:
         complain(f"and {len(bad) - _SHOWN} more lines that could not be read")
     return 2 if bad else 0
+
+
+def _renders(day: datetime.date | None, kind: str, bos: str, eos: str) -> Batch:
+    from templatefix.chat.batch import Batch
+
+    if kind == "jinja":
+        from templatefix.chat.jinja import JinjaChatTemplate
+
+        return Batch(lambda text: JinjaChatTemplate(text, bos=bos, eos=eos, date=day), ("start", "render"))
+    from templatefix.chat.go import GoChatTemplate
+
+    return Batch(lambda text: GoChatTemplate(text, date=day))
 
 
 def _lines() -> Iterator[tuple[bytes, Callable[[bytes], None]]]:
@@ -99,14 +113,22 @@ def _lines() -> Iterator[tuple[bytes, Callable[[bytes], None]]]:
         write_bytes(b"".join(answers))
 
 
-def _render(target: str, file: str, kind: str | None, day: datetime.date | None, pieces: bool) -> int:
-    from templatefix.chat.ollama_data import RequestError
+def _render(
+    target: str,
+    file: str,
+    kind: str | None,
+    day: datetime.date | None,
+    pieces: bool,
+    bos: str | None,
+    eos: str | None,
+) -> int:
     from templatefix.chat.rendering import RenderError
+    from templatefix.chat.request import RequestError
 
     request = _request(file)
     found = resolved(target, kind)
     try:
-        template = template_of(found, day)
+        template = chat_template_of(found, day, bos, eos)
         rendering = template.render(served(found, template)(request))
     except RenderError as error:
         raise CliError(explained(error, found)) from error
