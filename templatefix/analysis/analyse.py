@@ -27,6 +27,25 @@ class Analysis:
     loops: tuple[LoopRun, ...]  # core loops first
     disagreement: tuple[str, ...]  # where rendering and reading do not say the same, one sentence each
 
+    @property
+    def core(self) -> tuple[LoopRun, ...]:
+        """The runs that give the verdict."""
+        return tuple([run for run in self.loops if run.loop.core])
+
+    def lost_bytes(self) -> float:
+        """What a request reads again although it was there before, in bytes, on average over the core loops."""
+        lost = requests = 0
+        for run in self.core:
+            for index in range(1, len(run.steps)):
+                requests += 1
+                lost += max(0, run.needed(index - 1) - run.steps[index].kept_bytes)
+        return lost / requests if requests else 0.0
+
+    def without_tools(self) -> float | None:
+        """The share of the requests with tools whose prompt has none, over the core loops; None where none has any."""
+        steps = [step for run in self.core for step in run.steps if step.request.tools]
+        return sum(not step.tools for step in steps) / len(steps) if steps else None
+
 
 def analyse(
     template: ChatTemplate,

@@ -9,7 +9,6 @@ from typing import Literal
 
 from templatefix.analysis.analyse import Analysis
 from templatefix.analysis.findings import Finding, Severity, Verdict
-from templatefix.analysis.stability import LoopRun
 from templatefix.gotemplate.source import Position, Source, Span
 
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")  # worst first
@@ -57,20 +56,11 @@ class Checked:
 
     def lost_bytes(self) -> float:
         """What a request reads again although it was there before, in bytes, on average over the core loops."""
-        lost = requests = 0
-        for run in self._core_runs():
-            for index in range(1, len(run.steps)):
-                requests += 1
-                lost += max(0, run.needed(index - 1) - run.steps[index].kept_bytes)
-        return lost / requests if requests else 0.0
+        return self.analysis.lost_bytes() if self.analysis is not None else 0.0
 
     def without_tools(self) -> float | None:
         """The share of the requests with tools whose prompt has none, over the core loops; None where none has any."""
-        steps = [step for run in self._core_runs() for step in run.steps if step.request.tools]
-        return sum(not step.tools for step in steps) / len(steps) if steps else None
-
-    def _core_runs(self) -> tuple[LoopRun, ...]:
-        return tuple(run for run in self.analysis.loops if run.loop.core) if self.analysis is not None else ()
+        return self.analysis.without_tools() if self.analysis is not None else None
 
     def at_least(self, severity: Severity) -> bool:
         """Whether there is a finding as bad as this, or worse."""
