@@ -29,7 +29,7 @@ SEED = 20261129
 
 Attention = Literal["full", "swa", "recurrent"]  # every token by itself, a sliding window, one state for all
 
-_LAYOUT = 2  # counts up when the same donor would give another file
+_LAYOUT = 3  # counts up when the same donor would give another file
 _F32, _Q8_0 = 0, 8
 _SCALE = struct.pack("<e", 2.0**-10)  # of a block: weights within ±0.125
 
@@ -120,20 +120,21 @@ def _llama() -> _Shape:
 
 
 def _gemma3() -> _Shape:
-    """Five layers that see a window alone and one that sees all, as this family has them."""
+    """A layer that sees a window alone and one that sees all; this family has five to one, which keeps no less."""
     numbers = {
-        "block_count": 6,
+        "block_count": 2,
         "feed_forward_length": WIDTH,
         "attention.head_count": 1,
         "attention.head_count_kv": 1,
         "attention.key_length": WIDTH,
         "attention.value_length": WIDTH,
         "attention.sliding_window": WINDOW,
+        "attention.sliding_window_pattern": 2,
     }
     norms = ("attn_norm", "attn_q_norm", "attn_k_norm", "post_attention_norm", "ffn_norm", "post_ffw_norm")
 
     def tensors(weights: _Weights) -> list[Tensor]:
-        return [tensor for block in range(6) for tensor in _layer(weights, block, norms)]
+        return [tensor for block in range(2) for tensor in _layer(weights, block, norms)]
 
     return _Shape("gemma3", numbers, tensors)
 
