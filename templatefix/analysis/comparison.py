@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -96,8 +96,9 @@ class Comparison:
 def compare(before: Side, after: Side) -> Comparison:
     """Compare two templates, checked by the same rules.
 
-    The outcome is that of the first of these that differs: abilities lost, the verdict, how many errors, how many
-    prompts lack the tools, how much is read again (a point or more), how many warnings, abilities won.
+    The outcome is that of the first of these that differs: whether a server takes the model to know tools, the verdict,
+    how many errors, how many prompts lack the tools, how much is read again (a point or more), how many warnings, other
+    abilities.
     """
     told = list(_consequences(before, after))
     unmoved = "It was written anew, and nothing follows from that." if _differ(before, after) else "Nothing changed."
@@ -118,8 +119,8 @@ def _differ(before: Side, after: Side) -> bool:
 
 def _consequences(before: Side, after: Side) -> Iterator[tuple[Outcome, str]]:
     """All that differs, what weighs most first."""
-    if after.verdict != "not-evaluated" and (gone := before.capabilities - after.capabilities):
-        yield "worse", f"A server no longer takes the model to be able of {_listed(gone)}."
+    if after.template is not None:
+        yield from _abilities(before, after)
     if before.verdict != after.verdict:
         outcome: Outcome = "worse" if _RANKS[after.verdict] > _RANKS[before.verdict] else "better"
         why = f": {after.analysis.reason}" if after.analysis is not None and after.analysis.reason else ""
@@ -139,7 +140,15 @@ def _consequences(before: Side, after: Side) -> Iterator[tuple[Outcome, str]]:
             f"{before.lost:.0%}.",
         )
     yield from _codes(before, after, "warning")
-    if came := after.capabilities - before.capabilities:
+    yield from _abilities(before, after, rest=True)
+
+
+def _abilities(before: Side, after: Side, rest: bool = False) -> Iterator[tuple[Outcome, str]]:
+    """What a server takes the model to be able to do: tools, or the `rest`."""
+    old, new = before.capabilities, after.capabilities
+    if gone := {name for name in old - new if (name != "tools") == rest}:
+        yield "worse", f"A server no longer takes the model to be able of {_listed(gone)}."
+    if came := {name for name in new - old if (name != "tools") == rest}:
         yield "better", f"A server now takes the model to be able of {_listed(came)}."
 
 
@@ -242,5 +251,5 @@ def _prompt_lines(before: Analysis | None, after: Analysis | None) -> tuple[tupl
     )
 
 
-def _listed(words: Sequence[str] | frozenset[str]) -> str:
+def _listed(words: Collection[str]) -> str:
     return ", ".join(sorted(words))
