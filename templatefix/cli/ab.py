@@ -71,7 +71,7 @@ def run(
     if a == b == "-":
         raise CliError("A and B cannot both come from standard input")
     wish = experiment(scenario, size, repeat, attention, weights, live, force_calls, temperature, seed)
-    options = ServerOptions(url, log, context, yes, repeat, wish.loops)
+    options = ServerOptions(url, log, context, yes, wish)
     if where == "openai":
         _for_embedded(wish)
         compared: tuple[AbResult, Sequence[str]] = engines.ab_on_openai(a, b, options), ()

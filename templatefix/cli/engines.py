@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import os
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from templatefix.cli.experiment import Experiment
 from templatefix.cli.output import CliError, confirm, progress_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from contextlib import AbstractContextManager
 
-    from templatefix.analysis.loops import Loop
-    from templatefix.lab.ab import Arm
+    from templatefix.lab.ab import Arm, Progress
     from templatefix.lab.figures import AbResult
     from templatefix.servers.logs import LogTail
     from templatefix.servers.ollama import OllamaClient
@@ -33,13 +33,12 @@ class ServerOptions:
     log: str | None = None  # a file
     context: int | None = None  # tokens
     yes: bool = False
-    repeats: int = 1
-    loops: tuple[Loop, ...] = ()
+    wish: Experiment = field(default_factory=Experiment)  # what to measure
 
 
 def ab_on_ollama(first: Target, second: Target | None, template: str, options: ServerOptions) -> AbResult:
     """Both arms on the server of the first; `template` is the other one's, of the first's variant if there is none."""
-    from templatefix.lab.served import check_prompts, served_arm, vocabulary
+    from templatefix.lab.served import check_prompts, served_arm, vocabulary, with_calls_read
     from templatefix.servers.ollama import OllamaClient
 
     if first.shown is None:
@@ -60,8 +59,12 @@ def ab_on_ollama(first: Target, second: Target | None, template: str, options: S
             for one, name in ((first.shown, first.name), (shown, other))
         ]
         for one in (first.shown, shown):
-            check_prompts(client, one, options.loops, show)
-        return _run(arms, options, show)
+            check_prompts(client, one, options.wish.loops, show)
+        result = _run(arms, options, show)
+        if options.wish.live is None or not options.wish.live.force:
+            return result
+        show("binding a call on the server")
+        return with_calls_read(client, arms, (first.shown, shown), options.wish.loops, result)
 
 
 def ab_on_llama_server(arms: Sequence[Arm], options: ServerOptions) -> AbResult:
@@ -79,11 +82,13 @@ def ab_on_openai(first: str, second: str | None, options: ServerOptions) -> AbRe
     from templatefix.lab.messages import run_messages
     from templatefix.servers.openai_api import OpenAiServer
 
+    if options.wish.live is not None:
+        raise CliError("--live is for engines that are given prompts: embedded, ollama and llama-server")
     show = progress_line()
     with _plain_errors():
         server = OpenAiServer(_url(options, "http://127.0.0.1:8000"), key=os.environ.get("OPENAI_API_KEY"))
         models = [first] if second is None else [first, second]
-        result = run_messages(server, models, options.loops, lambda at: show(f"{at.done}/{at.total} {at.label}"))
+        result = run_messages(server, models, options.wish.loops, lambda at: show(f"{at.done}/{at.total} {at.label}"))
         show("")
         return result
 
@@ -96,10 +101,19 @@ def _url(options: ServerOptions, usual: str) -> str:
 
 def _run(arms: Sequence[Arm], options: ServerOptions, show: Callable[[str], None]) -> AbResult:
     from templatefix.lab.ab import run_ab
+    from templatefix.lab.live import run_live
+    from templatefix.lab.served import served_chats
 
-    engine = arms[0].engine
+    engine, wish = arms[0].engine, options.wish
     assert engine is not None
-    result = run_ab(engine, arms, options.loops, lambda at: show(f"{at.done}/{at.total} {at.label}"), options.repeats)
+
+    def progress(at: Progress) -> None:
+        show(f"{at.done}/{at.total} {at.label}")
+
+    if wish.live is None:
+        result = run_ab(engine, arms, wish.loops, progress, wish.repeats)
+    else:
+        result = run_live(engine, served_chats, arms, wish.scenarios, wish.live, wish.repeats, progress)
     show("")
     return result
 

@@ -30,17 +30,17 @@ _FORCED_TOKENS = 64  # a bound reply takes what it needs
 class Experiment:
     """What to measure."""
 
-    scenarios: tuple[Scenario, ...]
-    loops: tuple[Loop, ...]
-    repeats: int
-    attention: Attention | None  # None: as the model has it
-    weights: Path | None
-    live: Live | None  # None: scripted
+    scenarios: tuple[Scenario, ...] = ()
+    loops: tuple[Loop, ...] = ()
+    repeats: int = 1
+    attention: Attention | None = None  # None: as the model has it
+    weights: Path | None = None
+    live: Live | None = None  # None: scripted
 
     @property
     def embedded(self) -> str:
         """The option that asks for the embedded engine; empty where none does."""
-        asked = {"--attention": self.attention, "--weights": self.weights, "--live": self.live}
+        asked = {"--attention": self.attention, "--weights": self.weights}
         return next((name for name, value in asked.items() if value is not None), "")
 
 
@@ -62,8 +62,6 @@ def experiment(
         known("--attention", attention, ("full", "swa", "recurrent"))
         if weights is not None:
             raise CliError("--attention is for the stand-in model; the weights of a file have a memory of their own")
-    if live and not force and weights is None:
-        raise CliError("--live needs --weights FILE, a GGUF file with a model that can answer, or --force-calls")
     wanted = [one for name in names or [SEED_LOOP] for one in (shipped_names() if name == ALL else [name])]
     scenarios = tuple([_scenario(name, size) for name in dict.fromkeys(wanted)])
     return Experiment(
@@ -111,6 +109,8 @@ def on_embedded(arms: Sequence[Arm], wish: Experiment, target: Target | None = N
 
     Raises CliError where it cannot run.
     """
+    if wish.live is not None and not wish.live.force and wish.weights is None:
+        raise CliError("--live needs --weights FILE, a GGUF file with a model that can answer, or --force-calls")
     show = progress_line()
     with _plain_errors():
         engine = _engine(arms, wish, target)

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
+from typing import Any, cast
 
 from templatefix.analysis.loops import Loop
 from templatefix.chat.go import GoChatTemplate
-from templatefix.lab.ab import Arm
+from templatefix.chat.request import Request
+from templatefix.lab.ab import WARM_UP, Arm
+from templatefix.lab.calls import Tags
+from templatefix.lab.chat import Chat, GeneratingSession, RenderedChat
+from templatefix.lab.engine import Engine
+from templatefix.lab.figures import AbResult
+from templatefix.lab.replies import reply_index
 from templatefix.servers.errors import NotMeasurable, ServerError
 from templatefix.servers.logs import LogTail
 from templatefix.servers.ollama import OllamaClient
@@ -32,7 +42,17 @@ def served_arm(
     """A model of a server as an arm; `name` is what people call it. Raises RenderError for a template of no use."""
     engine = OllamaEngine(client, shown, counter, context=context, log=log)
     template = GoChatTemplate(shown.template)
-    return Arm(name or shown.name, template, lambda request: as_served(request, shown), engine=engine)
+    tags = Tags.of(template.derived)
+    return Arm(name or shown.name, template, lambda request: as_served(request, shown), engine=engine, tags=tags)
+
+
+@contextmanager
+def served_chats(arm: Arm) -> Iterator[Chat]:
+    """A session of an arm's own engine, for a live run."""
+    engine = cast("Engine", arm.engine)
+    with engine.session(0) as session:
+        session.evaluate(WARM_UP, cold=True)
+        yield RenderedChat(cast("GeneratingSession", session), arm)
 
 
 def vocabulary(client: OllamaClient, model: str, folder: Path | None = None) -> TokenCounter:
@@ -60,3 +80,35 @@ def check_prompts(
     except Refusal as error:
         failed = isinstance(error.__cause__, ServerError)
         raise NotMeasurable(str(error) if failed else f"TF401: {error}") from error
+
+
+def with_calls_read(
+    client: OllamaClient, arms: Sequence[Arm], models: Sequence[Shown], loops: Sequence[Loop], result: AbResult
+) -> AbResult:
+    """The result, invalid where a server that reads calls out of JSON does not read one that it was bound to.
+
+    Only templates whose calls begin with a brace can be tried so: the server binds all of the output. Raises
+    ServerError.
+    """
+    request, call = next(
+        (
+            (before, made)
+            for loop in loops
+            for before, after in pairwise(loop.requests)
+            for made in _calls(before, after)
+        ),
+        (None, None),
+    )
+    if request is None or call is None:
+        return result
+    reasons = [
+        f"{arm.name}: the server does not read the call that its output was bound to"
+        for arm, shown in zip(arms, models, strict=True)
+        if arm.tags.tool == "{" and not client.call_bound(shown.name, request, call)
+    ]
+    return replace(result, invalid_reasons=(*result.invalid_reasons, *reasons))
+
+
+def _calls(before: Request, after: Request) -> Sequence[Mapping[str, Any]]:
+    index = reply_index(before, after)
+    return [] if index is None else after.messages[index].get("tool_calls") or []

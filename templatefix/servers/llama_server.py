@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal
 from urllib.parse import urlsplit
@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from templatefix.servers.errors import NotMeasurable, ServerRefused, ServerUnreachable
 from templatefix.servers.http import JsonServer
 from templatefix.servers.standin import Attention
-from templatefix.servers.timings import Timings
+from templatefix.servers.timings import Generated, Sampling, Timings
 from templatefix.servers.token_ends import piece_size, sendable, token_ends
 
 NAME = "llama.cpp server"
@@ -48,11 +48,29 @@ class LlamaServer(JsonServer):
             "temperature": 0.0,
             "seed": 1,
         }
+        return self._generated(body).timings
+
+    def generate(self, prompt: str, sampling: Sampling, *, cache: bool, slot: int) -> Generated:
+        """Go on from a prompt on a slot."""
+        body: dict[str, Any] = {
+            "prompt": prompt,
+            "n_predict": sampling.max_tokens,
+            "cache_prompt": cache,
+            "id_slot": slot,
+            "temperature": sampling.temperature,
+            "seed": sampling.seed,
+            "stop": list(sampling.stop),
+            **({"grammar": sampling.grammar} if sampling.grammar else {}),
+        }
+        return self._generated(body)
+
+    def _generated(self, body: Mapping[str, Any]) -> Generated:
         answer = self.ask("POST", "/completion", body)
         try:
             told = answer["timings"]
-            return Timings(int(told["cache_n"]), int(told["prompt_n"]), float(told["prompt_ms"]))
-        except (KeyError, TypeError, ValueError) as error:
+            timings = Timings(int(told["cache_n"]), int(told["prompt_n"]), float(told["prompt_ms"]))
+            return Generated(str(answer.get("content", "")), answer.get("stop_type") in ("eos", "word"), timings)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise self.stranger("its answer has no timings") from error
 
     def tokenize(self, text: str, *, special: bool) -> list[Any]:
@@ -104,16 +122,25 @@ class LlamaSession:
 
         Raises NotMeasurable where the prompt does not fit or another client has used the slot since the last one.
         """
+        with self._alone():
+            return self._server.complete(sendable(prompt), n_predict=n_predict, cache=not cold, slot=self._slot)
+
+    def generate(self, prompt: str, sampling: Sampling, *, cold: bool = False) -> Generated:
+        """Go on from a prompt; raises as `evaluate` does."""
+        with self._alone():
+            return self._server.generate(sendable(prompt), sampling, cache=not cold, slot=self._slot)
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
         if self._task() != self._last:
             raise NotMeasurable(f"another client of {self._server.url} used the slot in between")
         try:
-            timings = self._server.complete(sendable(prompt), n_predict=n_predict, cache=not cold, slot=self._slot)
+            yield
         except ServerRefused as error:
             if "context" in error.message:
                 raise NotMeasurable(f"a prompt does not fit: {error.message}") from error
             raise
         self._last = self._task()
-        return timings
 
     def token_ends(self, prompt: str) -> list[int]:
         """Where each token of a prompt ends, in bytes of its UTF-8."""

@@ -22,6 +22,7 @@ from templatefix.servers.errors import (
 from templatefix.servers.host import base_url, is_local
 from templatefix.servers.http import http_errors, unreached
 from templatefix.servers.shown import Shown, TagInfo
+from templatefix.servers.timings import Sampling
 
 if TYPE_CHECKING:
     import ollama
@@ -142,11 +143,35 @@ class OllamaClient:
         body: dict[str, Any] = {"model": model, "messages": [], "stream": False}
         self._ask("POST", "/api/chat", {**body, **_options(context)}, model, self._slow)
 
-    def read_prompt(self, model: str, prompt: str, context: int | None = None) -> dict[str, Any]:
-        """Let the model read a prompt as it is, uncut and without its template; the server's answer with its counts."""
+    def read_prompt(self, model: str, prompt: str, sampling: Sampling, context: int | None = None) -> dict[str, Any]:
+        """Let the model go on from a prompt as it is, uncut and without its template; the answer with its counts."""
         body: dict[str, Any] = {"model": model, "prompt": prompt, "raw": True, "stream": False, "truncate": False}
-        options = _options(context, num_predict=1, temperature=0, seed=1)
+        options = _options(
+            context,
+            num_predict=sampling.max_tokens,
+            temperature=sampling.temperature,
+            seed=sampling.seed,
+            **({"stop": list(sampling.stop)} if sampling.stop else {}),
+        )
         return self._ask("POST", "/api/generate", {**body, **options}, model, self._slow)
+
+    def call_bound(self, model: str, request: Request, call: Mapping[str, Any]) -> list[Any]:
+        """Bind the model's answer to a call, as JSON; the calls that the server reads out of what comes."""
+        function = call["function"]
+        bound = {"name": {"const": function["name"]}, "parameters": {"const": function["arguments"]}}
+        body: dict[str, Any] = {
+            "model": model,
+            "stream": False,
+            "truncate": False,
+            "messages": list(request.messages),
+            "tools": list(request.tools),
+            "format": {"type": "object", "properties": bound, "required": list(bound)},
+            **_options(None, num_predict=512, temperature=0, seed=1),
+        }
+        answer = self._ask("POST", "/api/chat", body, model, self._slow)
+        message = answer.get("message")
+        calls = message.get("tool_calls") if isinstance(message, dict) else None
+        return calls if isinstance(calls, list) else []
 
     def push(self, model: str, *, insecure: bool = False, progress: Callable[[str, int, int], None]) -> None:
         """Push a tag to the registry that its name says; `progress` takes a status, bytes done and bytes in all."""
@@ -232,7 +257,7 @@ class OllamaClient:
             raise BadAnswer(f"{self.url} sent what cannot be read instead of saying how it went to {doing}") from error
 
 
-def _options(context: int | None, **options: int) -> dict[str, dict[str, int]]:
+def _options(context: int | None, **options: Any) -> dict[str, dict[str, Any]]:
     if context is not None:
         options["num_ctx"] = context
     return {"options": options} if options else {}

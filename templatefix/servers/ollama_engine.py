@@ -22,7 +22,7 @@ from templatefix.servers.memory import attention_of
 from templatefix.servers.ollama import OllamaClient
 from templatefix.servers.ollama_session import ApiSession, Watch
 from templatefix.servers.shown import Shown
-from templatefix.servers.timings import Timings
+from templatefix.servers.timings import Generated, Sampling, Timings
 from templatefix.servers.tokens import TokenCounter
 
 _PATIENCE = 15.0  # seconds for an engine to end
@@ -37,6 +37,9 @@ class OllamaSession(Protocol):
 
     def evaluate(self, prompt: str, *, n_predict: int = 1, cold: bool = False) -> Timings:
         """Read a prompt into the cache, `cold` without use of what is there."""
+
+    def generate(self, prompt: str, sampling: Sampling, *, cold: bool = False) -> Generated:
+        """Go on from a prompt."""
 
     def token_ends(self, prompt: str) -> list[int]:
         """Where each token of a prompt ends, in bytes of its UTF-8."""
@@ -130,6 +133,11 @@ class _ChildSession:
         timings = self._asked(lambda: self._session.evaluate(prompt, n_predict=n_predict, cold=cold))
         self._watch.compare(timings)
         return timings
+
+    def generate(self, prompt: str, sampling: Sampling, *, cold: bool = False) -> Generated:
+        made = self._asked(lambda: self._session.generate(prompt, sampling, cold=cold))
+        self._watch.compare(made.timings)
+        return made
 
     def token_ends(self, prompt: str) -> list[int]:
         return self._asked(lambda: self._session.token_ends(prompt))

@@ -11,7 +11,7 @@ from templatefix.servers.errors import BadAnswer, NotMeasurable, ServerRefused
 from templatefix.servers.log_events import LogEvent, LoggedRequest
 from templatefix.servers.logs import LogTail
 from templatefix.servers.ollama import OllamaClient
-from templatefix.servers.timings import Timings
+from templatefix.servers.timings import Generated, Sampling, Timings
 from templatefix.servers.token_ends import sendable
 from templatefix.servers.tokens import TokenCounter
 
@@ -116,7 +116,7 @@ class ApiSession:
 
     def counts(self) -> bool:
         """Whether the server tells cached tokens itself; it reads a single token for that."""
-        counts = self._asked(_PROBE)
+        _, counts = self._asked(_PROBE, Sampling(temperature=0.0, max_tokens=1))
         logged = self._watch.logged()
         self.source = "field" if counts.cached is not None else "log" if logged is not None else "estimate"
         return self.source == "field"
@@ -124,25 +124,35 @@ class ApiSession:
     def evaluate(self, prompt: str, *, n_predict: int = 1, cold: bool = False) -> Timings:
         """Read a prompt into the cache, `cold` without use of what is there; one token is generated at least."""
         del n_predict  # with 0 the server would generate without end
+        return self._read(prompt, Sampling(temperature=0.0, max_tokens=1), cold).timings
+
+    def generate(self, prompt: str, sampling: Sampling, *, cold: bool = False) -> Generated:
+        """Go on from a prompt; raises NotMeasurable as `evaluate` does, and where the output is to be bound."""
+        if sampling.grammar:
+            raise NotMeasurable("Ollama's API cannot bind the output of a prompt to a grammar")
+        return self._read(prompt, sampling, cold)
+
+    def _read(self, prompt: str, sampling: Sampling, cold: bool) -> Generated:
         if cold and not self._clean:
             self._reload()
             self._before = ""
         self._clean = False
-        counts = self._asked(prompt)
+        answer, counts = self._asked(prompt, sampling)
         timings = self._timings(prompt, counts)
         if cold and timings.fresh_tokens:
             self._rate = timings.prompt_ms / timings.fresh_tokens
-        self._before = prompt
-        return timings
+        text = str(answer.get("response") or "")
+        self._before = prompt + (text if sampling.max_tokens > 1 else "")
+        return Generated(text, answer.get("done_reason") == "stop", timings)
 
     def token_ends(self, prompt: str) -> list[int]:
         """Where each token of a prompt ends, in bytes of its UTF-8."""
         return self._counter.token_ends(prompt)
 
-    def _asked(self, prompt: str) -> Counts:
+    def _asked(self, prompt: str, sampling: Sampling) -> tuple[dict[str, Any], Counts]:
         try:
-            answer = self._client.read_prompt(self._model, sendable(prompt), self._context)
-            return counts_of(answer, self._client.version())
+            answer = self._client.read_prompt(self._model, sendable(prompt), sampling, self._context)
+            return answer, counts_of(answer, self._client.version())
         except ServerRefused as error:
             if "context size" in error.message or "exceed" in error.message:
                 raise NotMeasurable(

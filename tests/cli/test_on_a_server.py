@@ -102,6 +102,21 @@ def test_ab_where_the_server_renders_otherwise(templatefix: Any, server: OllamaS
     assert names(server) == ["owl:1"]
 
 
+def test_a_live_run_whose_replies_cannot_be_bound(templatefix: Any, server: OllamaServer) -> None:
+    done = templatefix("ab", "owl:1", "--live", "--force-calls", "--format", "json")
+    made = json.loads(done.out)
+    assert (done.code, made["live"], made["valid"]) == (1, True, False)
+    assert made["invalid_reasons"][0] == "owl:1: Ollama's API cannot bind the output of a prompt to a grammar"
+
+
+def test_a_live_run_of_a_model_that_calls_nothing(templatefix: Any, server: OllamaServer) -> None:
+    done = templatefix("ab", "owl:1", "--live", "--format", "json")
+    made = json.loads(done.out)
+    assert (made["engine"], made["live"], made["valid"]) == ("ollama", True, True)
+    assert made["quality"]["called"]["first"] == {"done": 0, "of": 2}
+    assert names(server) == ["owl:1"]
+
+
 def test_ab_on_a_server_that_is_killed_in_mid_chat(templatefix: Any, server: OllamaServer) -> None:
     server.faults.dies_after = 5
     done = templatefix("ab", "owl:1")
@@ -115,10 +130,10 @@ def test_ab_on_a_server_that_is_killed_in_mid_chat(templatefix: Any, server: Oll
 def test_ab_interrupted(templatefix: Any, server: OllamaServer, monkeypatch: pytest.MonkeyPatch) -> None:
     real = OllamaClient.read_prompt
 
-    def read(self: OllamaClient, model: str, prompt: str, context: int | None = None) -> dict[str, Any]:
+    def read(self: OllamaClient, *args: Any) -> dict[str, Any]:
         if server.read == 6:
             raise KeyboardInterrupt
-        return real(self, model, prompt, context)
+        return real(self, *args)
 
     monkeypatch.setattr(OllamaClient, "read_prompt", read)
     done = templatefix("ab", "owl:1", "--format", "json")

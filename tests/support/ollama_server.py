@@ -45,6 +45,7 @@ class Faults:
     push_cut: bool = False  # the connection breaks in mid-push
     dies_after: int = -1  # raw prompts, and then every connection breaks
     no_cache: bool = False  # nothing is kept
+    deaf: bool = False  # no call is read out of an answer
     log_lines: list[str] = field(default_factory=list)  # written to the log before the next prompt's own lines
     answers: dict[str, tuple[int, str, bytes]] = field(default_factory=dict)  # path -> an answer to give instead
     silent: set[str] = field(default_factory=set)  # paths that never get an answer
@@ -312,6 +313,12 @@ class _Handler(BaseHTTPRequestHandler):
         if body.get("tools") and "tools" not in model.capabilities:
             host, namespace, name, tag = model.name
             return self._error(f"{host}/{namespace}/{name}:{tag} does not support tools", 400)
+        if body.get("format"):
+            bound = {key: value["const"] for key, value in body["format"]["properties"].items()}
+            call = {"id": "call_1", "function": {"name": bound["name"], "arguments": bound["parameters"]}}
+            read = not self.owner.faults.deaf and model.go.derived.tool_tag == "{"
+            message = {"role": "assistant", "content": "", "tool_calls": [call]} if read else {"content": str(bound)}
+            return self._json({**_head(body), "message": message, "done": True})
         if not body.get("_debug_render_only"):
             return self._error("this test server does not generate", 501)
         try:
