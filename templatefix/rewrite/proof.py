@@ -74,7 +74,7 @@ class Baseline:
     """A template's renders on all conversations of a proof, made once and compared with every variant."""
 
     template: ChatTemplate
-    generated: int = 16  # how many generated loops stand beside the fixed ones
+    generated: int = 12  # how many generated loops stand beside the fixed ones
     seed: int = 0
 
     @cached_property
