@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from templatefix.cli.experiment import Experiment
-from templatefix.cli.output import CliError, confirm, progress_line
+from templatefix.cli.output import CliError, complain, confirm, progress_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -38,7 +38,7 @@ class ServerOptions:
 
 def ab_on_ollama(first: Target, second: Target | None, template: str, options: ServerOptions) -> AbResult:
     """Both arms on the server of the first; `template` is the other one's, of the first's variant if there is none."""
-    from templatefix.lab.served import check_prompts, served_arm, vocabulary, with_calls_read
+    from templatefix.lab.served import check_prompts, notes_of, served_arm, vocabulary, with_calls_read
     from templatefix.servers.ollama import OllamaClient
 
     if first.shown is None:
@@ -61,6 +61,8 @@ def ab_on_ollama(first: Target, second: Target | None, template: str, options: S
         for one in (first.shown, shown):
             check_prompts(client, one, options.wish.loops, show)
         result = _run(arms, options, show)
+        for note in notes_of(arms):
+            complain(note)
         if options.wish.live is None or not options.wish.live.force:
             return result
         show("binding a call on the server")

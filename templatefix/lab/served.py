@@ -82,6 +82,12 @@ def check_prompts(
         raise NotMeasurable(str(error) if failed else f"TF401: {error}") from error
 
 
+def notes_of(arms: Sequence[Arm]) -> list[str]:
+    """What two sources of cache figures say differently, one sentence each."""
+    engines = [arm.engine for arm in arms if isinstance(arm.engine, OllamaEngine)]
+    return [f"{arm.name}: {note}" for arm, engine in zip(arms, engines, strict=False) for note in engine.notes]
+
+
 def with_calls_read(
     client: OllamaClient, arms: Sequence[Arm], models: Sequence[Shown], loops: Sequence[Loop], result: AbResult
 ) -> AbResult:

@@ -87,24 +87,24 @@ class OllamaEngine:
         """Unload the model and load it again; it is unloaded at the end. Raises ServerError."""
         del prompt_bytes  # what does not fit, the server refuses
         try:
-            self.reload()
+            self._begin()
             yield self._begun()
         finally:
             with contextlib.suppress(ServerError):
                 self._client.unload(self._shown.name)
 
-    def reload(self) -> None:
+    def _begin(self) -> None:
         """Start a fresh engine that has seen nothing."""
         self._client.unload(self._shown.name)
         deadline = time.monotonic() + _PATIENCE
         while self._running() and time.monotonic() < deadline:
             time.sleep(_PAUSE)
         self._client.load(self._shown.name, self._context)
-        self._watch.start()
+        self._watch.start(self._shown.name)
 
     def _begun(self) -> OllamaSession:
         # A server that counts itself is asked itself; that is the way that users' requests go.
-        api = ApiSession(self._client, self._shown.name, self._context, self.reload, self._counter, self._watch)
+        api = ApiSession(self._client, self._shown.name, self._context, self._begin, self._counter, self._watch)
         children = engine_children(self._shown.weights) if self._shown.weights else []
         if not api.counts() and children:
             with contextlib.suppress(ServerError):  # an engine in a container has its loopback for itself

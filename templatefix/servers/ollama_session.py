@@ -8,6 +8,7 @@ from itertools import takewhile
 from typing import Any, Literal
 
 from templatefix.servers.errors import BadAnswer, NotMeasurable, ServerRefused
+from templatefix.servers.in_force import chosen_in_log
 from templatefix.servers.log_events import LogEvent, LoggedRequest
 from templatefix.servers.logs import LogTail
 from templatefix.servers.ollama import OllamaClient
@@ -32,10 +33,13 @@ class Watch:
         """Whether there is a log."""
         return self._log is not None
 
-    def start(self) -> None:
-        """Pass by what was logged until now."""
-        if self._log is not None:
-            self._log.new()
+    def start(self, model: str) -> None:
+        """Pass by what was logged until now; raises NotMeasurable where the server chose another template."""
+        if self._log is None:
+            return
+        chosen = chosen_in_log(self._log.new(), model)
+        if chosen is not None:
+            raise NotMeasurable(f"TF401: {chosen}")
 
     def logged(self) -> LoggedRequest | None:
         """The last request since the last look; raises NotMeasurable for a cut prompt, a restart, another client."""

@@ -151,6 +151,14 @@ def test_what_the_log_says_against_a_run(
             session.evaluate(SECOND)
 
 
+def test_what_the_log_says_of_the_template(server: OllamaServer, engine: Make, log: LogTail) -> None:
+    chosen = 'level=INFO msg="template selection" model=registry.ollama.ai/library/m:latest selected=gguf_chat_template'
+    with Path(str(server.log)).open("a") as file:
+        file.write(f"time=x {chosen}\n")
+    with pytest.raises(NotMeasurable, match="TF401: m is served with the Jinja text"), engine(log=log).session(100):
+        pass
+
+
 def test_a_log_without_figures(server: OllamaServer, engine: Make, log: LogTail) -> None:
     with engine(log=log).session(100) as session:
         server.log = None
