@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Annotated, Any
 
@@ -17,7 +17,7 @@ from templatefix.cli.output import CliError, complain, quiet_pipes
 DONE, FOUND, FAILED = 0, 1, 2
 INTERRUPTED, PIPE_CLOSED = 130, 141  # as a shell shows SIGINT and SIGPIPE
 
-COMMANDS = ("check", "patch", "variants", "unpatch", "ab", "scenario", "publish", "render", "explain", "demo")
+COMMANDS = ("check", "patch", "variants", "unpatch", "ab", "scenario", "publish", "render", "explain", "demo", "trace")
 
 
 def main(args: Sequence[str] | None = None) -> None:
@@ -57,8 +57,20 @@ def _app(args: Sequence[str]) -> typer.Typer:
     app.callback()(_templatefix)
     called = next((arg for arg in args if not arg.startswith("-")), None)
     for name in (called,) if called in COMMANDS else COMMANDS:
-        app.command(name)(_guarded(import_module(f"templatefix.cli.{name}").run))
+        module = import_module(f"templatefix.cli.{name}")
+        if hasattr(module, "COMMANDS"):
+            app.add_typer(_group(module.COMMANDS), name=name, help=module.HELP)
+        else:
+            app.command(name)(_guarded(module.run))
     return app
+
+
+def _group(commands: Mapping[str, Callable[..., int]]) -> typer.Typer:
+    """A command with commands of its own."""
+    group = typer.Typer(rich_markup_mode=None)
+    for name, command in commands.items():
+        group.command(name)(_guarded(command))
+    return group
 
 
 def _version(wanted: bool) -> None:

@@ -8,6 +8,8 @@ from itertools import pairwise
 from typing import Any, Literal
 
 Layer = Literal["client", "template", "server", "engine", "unknown"]
+_ROUNDING = 2  # tokens that are nobody's because places are reckoned
+
 LAYERS: tuple[Layer, ...] = ("client", "template", "server", "engine", "unknown")
 
 
@@ -51,6 +53,9 @@ def shared_out(
         for owner in owners or [len(causes)]:
             shares[owner] += (end - start) / max(1, len(owners))
     counts = _whole(shares, total)
+    if causes and counts[-1] <= _ROUNDING:
+        counts[max(range(len(causes)), key=lambda i: counts[i])] += counts[-1]
+        counts[-1] = 0
     losses = [
         Loss(cause.layer, count, cause.message, {**cause.evidence, "alone_tokens": _alone(cause, lost)})
         for cause, count in zip(causes, counts, strict=False)

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from statistics import median
 
 from templatefix.trace.conversations import Link, fingerprint, linked
 from templatefix.trace.exchange import Exchange
 from templatefix.trace.pair import Pair, layout_of
-from templatefix.trace.prompts import SYSTEM, TAIL, TOOLS, Layout, Scale
+from templatefix.trace.prompts import SYSTEM, TAIL, TOOLS, Layout
+from templatefix.trace.scale import Rates, Scale
 from templatefix.trace.session import PartRole, Session, Traced, TracedPart
 from templatefix.trace.sources import joined, read_sources
 from templatefix.trace.templates import KnownTemplate, known_templates
 from templatefix.trace.verdict import Case, judged
 
-BYTES_A_TOKEN = 4.0  # where no engine ever said how long a prompt was
 _ROLES: Mapping[str, PartRole] = {"system": "system", "user": "user", "assistant": "assistant", "tool": "tool"}
 
 
@@ -40,7 +39,7 @@ class _Explainer:
         self._templates = templates
         self._links: list[Link] = linked(exchanges)
         self._layouts: dict[int, Layout | None] = {}
-        self._rates: list[float] = [BYTES_A_TOKEN]
+        self._rates: dict[tuple[str, bool], Rates] = {}  # by model, and whether its template is known
         self._on_slot: dict[tuple[str, int | None], list[int]] = {}
         self._in_force: dict[str, str] = {}  # which template, by model, as the log says
         warm = [
@@ -65,7 +64,7 @@ class _Explainer:
             old = self._layouts.pop(link.before, None)
             if old is not None and (old.rendering is None) == (layout.rendering is None):
                 pair = Pair(before, exchange, old, layout, template)
-        scale = self._scale(pair, exchange, size, layout, link, between)
+        scale = self._scale(pair, exchange, size, layout, between)
         case = Case(
             pair=pair,
             before=before,
@@ -100,13 +99,15 @@ class _Explainer:
                 self._in_force[exchange.model or ""] = event.text
         return self._in_force.get(exchange.model or "", "")
 
+    def _rates_of(self, exchange: Exchange, layout: Layout) -> Rates:
+        known = layout.rendering is not None or exchange.prompt is not None
+        return self._rates.setdefault((exchange.model or "", known), Rates())
+
     def _size(self, exchange: Exchange, layout: Layout | None) -> int:
-        if exchange.prompt_tokens is not None:
-            if layout is not None and exchange.prompt_tokens and layout.rendering is not None:
-                self._rates.append(layout.size / exchange.prompt_tokens)
-            return exchange.prompt_tokens
-        rates = self._rates[1:] or self._rates
-        return round(layout.size / median(rates)) if layout is not None else 0
+        if exchange.prompt_tokens is not None or layout is None:
+            return exchange.prompt_tokens or 0
+        rates = self._rates_of(exchange, layout).by_kind
+        return round(Scale(layout, [(0, 0), (layout.size, layout.size)], rates).weight)
 
     def _between(self, index: int) -> list[int]:
         """The requests that came to the same slot since the one before in this conversation."""
@@ -125,25 +126,38 @@ class _Explainer:
         exchange: Exchange,
         size: int,
         layout: Layout | None,
-        link: Link,
         between: Sequence[int],
     ) -> Scale | None:
         """Bytes in tokens, with the places that the engine told: the end, the earlier prompt, the first difference."""
         if layout is None or not layout.size:
             return None
         known = [(0, 0), (layout.size, size)]
+        rates = self._rates_of(exchange, layout)
+        if exchange.prompt_tokens is not None:
+            rates.add(layout, layout.size, size)
         if pair is not None and pair.exact:
-            kept, before = pair.kept_bytes, pair.before.prompt_tokens
-            common = exchange.logged.common_tokens if exchange.logged is not None and not between else None
-            if pair.whole and before is not None and not pair.same and before <= size:
-                known.append((kept, before))
-            elif common is not None and kept:
-                known.append((kept, common))
-            elif exchange.cached_tokens and kept and not pair.same:
-                guess = Scale(known).tokens(kept)
-                if abs(guess - exchange.cached_tokens) <= 0.15 * guess + 8:
-                    known.append((kept, exchange.cached_tokens))
-        return Scale(known)
+            place = self._known_place(pair, exchange, Scale(layout, known, rates.by_kind), size, between)
+            if place is not None:
+                known.append(place)
+                rates.add(layout, *place)
+        return Scale(layout, known, rates.by_kind)
+
+    def _known_place(
+        self, pair: Pair, exchange: Exchange, guess: Scale, size: int, between: Sequence[int]
+    ) -> tuple[int, int] | None:
+        """Where two prompts part, in bytes and in tokens, as far as the engine tells."""
+        kept, before = pair.kept_bytes, pair.before.prompt_tokens
+        common = exchange.logged.common_tokens if exchange.logged is not None and not between else None
+        if not kept or pair.same:
+            return None
+        if pair.whole:
+            return (kept, before) if before is not None and before <= size else None
+        if common is not None:
+            return kept, common
+        near = guess.tokens(kept)
+        if exchange.cached_tokens and abs(near - exchange.cached_tokens) <= 0.15 * near + 8:
+            return kept, exchange.cached_tokens
+        return None
 
     def _cached(self, exchange: Exchange, pair: Pair | None, scale: Scale | None, size: int) -> int:
         """What the engine said, else what it could have kept at best."""

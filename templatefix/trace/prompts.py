@@ -1,13 +1,11 @@
 """What stood in a prompt and where: rendered by its template where that is known, else laid out as most do it.
 
-Places are bytes of the prompt; `Scale` turns them into tokens by what the engine said about the same prompt.
+Places are bytes of the prompt.
 """
 
 from __future__ import annotations
 
 import json
-from bisect import bisect_right
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from templatefix.analysis.tools import tool_passes
@@ -105,23 +103,3 @@ def _extend(stretches: list[Stretch], owner: int, start: int, end: int) -> None:
         stretches[-1] = Stretch(owner, stretches[-1].start, end)
     else:
         stretches.append(Stretch(owner, start, end))
-
-
-class Scale:
-    """Bytes of one prompt in tokens, straight between the places where both are known."""
-
-    def __init__(self, known: Sequence[tuple[int, int]]) -> None:
-        """`known` holds pairs of bytes and tokens; those that contradict an earlier one are left out."""
-        self._bytes: list[int] = []
-        self._tokens: list[int] = []
-        for place, tokens in sorted(known):
-            if self._bytes and (place <= self._bytes[-1] or tokens < self._tokens[-1]):
-                continue
-            self._bytes.append(place)
-            self._tokens.append(tokens)
-
-    def tokens(self, place: int) -> float:
-        """Tokens in front of a byte."""
-        at = min(max(bisect_right(self._bytes, place), 1), len(self._bytes) - 1)
-        (b0, b1), (t0, t1) = self._bytes[at - 1 : at + 1], self._tokens[at - 1 : at + 1]
-        return min(max(t0 + (place - b0) * (t1 - t0) / (b1 - b0), 0), self._tokens[-1])

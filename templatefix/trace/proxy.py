@@ -8,6 +8,7 @@ from __future__ import annotations
 import datetime
 import http.client
 import json
+import socket
 import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -51,6 +52,8 @@ class Proxy(ThreadingHTTPServer):
         self.base = parts.path.rstrip("/")
         self._known: set[str] = set()
         self._lock = threading.Lock()
+        if ":" in address[0]:
+            self.address_family = socket.AF_INET6
         super().__init__(address, _Handler)
 
     @property

@@ -14,6 +14,7 @@ from templatefix.analysis.findings import Finding
 from templatefix.analysis.loops import Loop
 from templatefix.analysis.stability import run_loop
 from templatefix.chat.go import GoChatTemplate
+from templatefix.chat.jinja import JinjaChatTemplate
 from templatefix.chat.rendering import ChatTemplate, RenderError, Rendering
 from templatefix.chat.request import Request
 from templatefix.trace.exchange import TemplateSeen
@@ -101,9 +102,10 @@ def known_templates(
 
 
 def _made(seen: TemplateSeen) -> KnownTemplate | None:
-    if seen.kind != "go":
-        return None
     try:
+        if seen.kind == "jinja":
+            made = JinjaChatTemplate(seen.text)
+            return KnownTemplate(seen.model, made, made.as_served)
         template = GoChatTemplate(seen.text)
     except RenderError:
         return None

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from templatefix.trace.blame import Cause, Loss, shared_out
 from templatefix.trace.exchange import Exchange
 from templatefix.trace.pair import Pair, Range
-from templatefix.trace.prompts import Scale
+from templatefix.trace.scale import Scale
 
 _FEW = 4  # tokens: an engine always reads the last one, and texts join into other tokens at their ends
 _ROUGH = 0.02  # of a prompt whose tokens are reckoned from bytes
@@ -50,6 +50,11 @@ class Verdict:
 def judged(case: Case) -> Verdict:
     """The verdict on one request."""
     if case.before is None:
+        logged = case.after.logged
+        if not case.after.readable and logged is not None and logged.taken_over:
+            return Verdict(
+                note="the slot held another conversation; whether this goes on from one, the log does not say"
+            )
         return Verdict(new_tokens=case.prompt_tokens, note="a new conversation for this model")
     if case.after.logged is not None and case.after.cached_tokens is None:
         return Verdict(note="the log does not say how much was in the cache")
@@ -189,6 +194,10 @@ def _engine(case: Case, pair: Pair | None, scale: Scale | None, broken: bool) ->
         return None
     sentence, kind, own = found
     evidence = {**_log_evidence(case), "reason": kind, "could_keep": round(kept)}
+    earlier, held = case.before.prompt_tokens if case.before is not None else None, _held(case)
+    if not own and held is not None and earlier is not None and held < min(earlier, case.prompt_tokens) - _FEW:
+        sentence += f"; the prompt had changed at token {held}, by the client or its template"
+        evidence["changed_at"] = held
     if own or not broken:
         return Cause("engine", sentence, ((float(case.cached_tokens), math.inf),), evidence)
     evidence["together_tokens"] = round(kept - case.cached_tokens)
@@ -259,7 +268,9 @@ def _by_log(case: Case) -> Verdict:
     earlier = case.before.prompt_tokens if case.before is not None else None
     if earlier is None:
         return Verdict(note="the log does not say how long the prompt before was")
-    could = min(earlier, case.prompt_tokens)
+    could, kept = min(earlier, case.prompt_tokens), _held(case)
+    if kept is not None and case.prompt_tokens < earlier:
+        could = min(could, kept)  # of a prompt that became shorter, nobody knows what is old behind that
     total = max(0, min(case.fresh_tokens, could - case.cached_tokens))
     if total <= _FEW + _ROUGH * could:
         return Verdict()
@@ -270,11 +281,10 @@ def _by_log(case: Case) -> Verdict:
         causes.append(Cause("server", cut, ((0.0, math.inf),), _log_evidence(case)))
     else:
         held = _held(case)
-        broken = held is not None and held < could - _FEW
-        engine = _engine(case, None, None, broken and held is not None and held > case.cached_tokens)
+        engine = _engine(case, None, None, False)
         if engine is not None:
-            engine_only = Cause(engine.layer, engine.message, engine.ranges, engine.evidence)
-            causes.append(engine_only)
+            until = math.inf if held is None else float(held)
+            causes.append(replace(engine, ranges=((float(case.cached_tokens), until),)))
     return Verdict(shared_out(causes, lost, total, _unexplained(case, None)))
 
 
