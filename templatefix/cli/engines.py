@@ -43,6 +43,9 @@ def ab_on_ollama(first: Target, second: Target | None, template: str, options: S
 
     if first.shown is None:
         raise CliError(f"--engine ollama measures models on a server, and {first.name} is none")
+    reasons = [one.not_in_force() for one in (first, second) if one is not None and one.shown is not None]
+    for reason in filter(None, reasons):
+        raise CliError(f"TF401: {reason}")
     show = progress_line()
     with _plain_errors(), ExitStack() as stack:
         stack.callback(show, "")

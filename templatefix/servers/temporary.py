@@ -59,7 +59,9 @@ def in_memory(client: OllamaClient, *models: Shown) -> list[str]:
     names = {ModelName.parse(model.name).key for model in models}
     found = []
     for name in client.loaded():
-        shared = ModelName.parse(name).key in names
+        shared = False
+        with suppress(ValueError):
+            shared = ModelName.parse(name).key in names
         if not shared and weights:
             with suppress(ServerError):
                 shared = client.show(name).weights in weights

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal
 
 from templatefix.servers.errors import ModelNotFound
-from templatefix.servers.names import SUFFIX, ModelName
+from templatefix.servers.names import SUFFIX
 from templatefix.servers.ollama import OllamaClient
 from templatefix.servers.shown import Shown
 
@@ -28,9 +29,10 @@ class Variant:
 def variants(client: OllamaClient, mend: Callable[[str], str]) -> Iterator[Variant]:
     """Every variant on the server; `mend` makes of a template what its variant would have. Raises ServerError."""
     for name in client.tags():
-        found = variant_of(client, client.show(name), mend)
-        if found is not None:
-            yield found
+        with suppress(ModelNotFound):  # gone since it was listed
+            found = variant_of(client, client.show(name), mend)
+            if found is not None:
+                yield found
 
 
 def variant_of(client: OllamaClient, shown: Shown, mend: Callable[[str], str]) -> Variant | None:
@@ -41,7 +43,7 @@ def variant_of(client: OllamaClient, shown: Shown, mend: Callable[[str], str]) -
     """
     if not shown.parent:
         return None
-    marked = ModelName.parse(shown.name).tag.endswith(SUFFIX)
+    marked = shown.name.endswith(SUFFIX)
     force = shown.not_in_force() or ""
     try:
         base = client.show(shown.parent)

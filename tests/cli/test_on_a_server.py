@@ -283,6 +283,10 @@ def test_r09_a_jinja_text_that_wins(templatefix: Any, server: OllamaServer) -> N
     assert "is the Jinja text of its GGUF file" in found["TF401"]["message"]
     assert json.loads(templatefix("patch", "both:1", "--format", "json").out)["refused"][0]["code"] == "TF401"
 
+    done = templatefix("ab", "both:1", "owl:1")
+    assert (done.code, done.out, server.asked("/api/generate")) == (2, "", [])
+    assert done.err.startswith("templatefix: TF401: the template in force for both:1 is the Jinja text of its GGUF")
+
     def other_weights(store: Any, name: str) -> None:
         store.add(name, poor, weights=weights)
 
