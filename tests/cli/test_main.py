@@ -41,7 +41,7 @@ def test_version(templatefix: Any) -> None:
 @pytest.mark.parametrize(
     ("args", "sentence"),
     [
-        (("polish",), "No such command 'polish'; see: templatefix --help"),
+        (("zzz",), "No such command 'zzz'; see: templatefix --help"),
         (("--loud",), "No such option: --loud; see: templatefix --help"),
         (("render", "--loud"), "No such option: --loud; see: templatefix render --help"),
         (("check",), "a TARGET is wanted; see --help"),
@@ -75,7 +75,12 @@ def test_no_traceback_reaches_anyone(templatefix: Any, monkeypatch: pytest.Monke
 @pytest.mark.skipif(os.name == "nt", reason="signals and pipes of POSIX")
 def test_an_interrupt_is_130_without_a_word() -> None:
     process = subprocess.Popen(
-        [*COMMAND, "render", "--batch"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [*COMMAND, "render", "--batch"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        # A test run in the background of a shell has its interrupts ignored, and children inherit that.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     assert process.stdin is not None
     assert process.stdout is not None
