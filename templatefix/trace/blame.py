@@ -8,8 +8,6 @@ from itertools import pairwise
 from typing import Any, Literal
 
 Layer = Literal["client", "template", "server", "engine", "unknown"]
-_ROUNDING = 2  # tokens that are nobody's because places are reckoned
-
 LAYERS: tuple[Layer, ...] = ("client", "template", "server", "engine", "unknown")
 
 
@@ -35,12 +33,17 @@ class Cause:
 
 
 def shared_out(
-    causes: Sequence[Cause], lost: Sequence[tuple[float, float]], total: int, unexplained: str = ""
+    causes: Sequence[Cause],
+    lost: Sequence[tuple[float, float]],
+    total: int,
+    unexplained: str = "",
+    few: float = 2,
 ) -> tuple[Loss, ...]:
     """Losses that add up to `total`, the tokens in the ranges `lost`.
 
     A token that several layers would have lost alone is shared among them in equal parts. A cause that only follows
-    gets nothing: what it took belongs to the layers that it follows. What nobody lost is unknown.
+    gets nothing: what it took belongs to the layers that it follows. What nobody lost is unknown; so few tokens that
+    they come of reckoning go to the largest cause.
     """
     shares = [0.0] * (len(causes) + 1)
     edges = sorted({edge for pair in (*lost, *[r for cause in causes for r in cause.ranges]) for edge in pair})
@@ -53,7 +56,7 @@ def shared_out(
         for owner in owners or [len(causes)]:
             shares[owner] += (end - start) / max(1, len(owners))
     counts = _whole(shares, total)
-    if causes and counts[-1] <= _ROUNDING:
+    if causes and counts[-1] <= few:
         counts[max(range(len(causes)), key=lambda i: counts[i])] += counts[-1]
         counts[-1] = 0
     losses = [

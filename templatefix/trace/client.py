@@ -9,11 +9,12 @@ from typing import Any, Literal
 
 from templatefix.chat.request import Request
 from templatefix.trace.conversations import essence, fingerprint
-from templatefix.trace.texts import common
+from templatefix.trace.texts import common, common_end
 
 Kind = Literal["message", "dropped", "tools-absent", "tools-added", "tools-order", "tools", "reply", "think", "prompt"]
 _AROUND = 24  # characters shown in front of the first difference
 _SHOWN = 80
+_LITTLE = 2  # characters beside a time that make it no other text
 _LEAP = 200  # characters behind a difference where two prompts are compared again
 _TIMES = re.compile(
     r"\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2})?(?:\.\d+)?(?:Z|[+-]\d{2}:?\d{2})?)?"
@@ -196,16 +197,19 @@ def _reply(old: Request, new: Request, reply: Mapping[str, Any] | None) -> Clien
 
 
 def _stamped(texts: Sequence[str], offset: int) -> bool:
-    """Whether the first difference of two texts lies in a time or date, in both or in the one that has it."""
-    inside = []
-    for text in texts:
-        start = max(0, offset - 40)
-        found = any(
-            match.start() + start <= offset < match.end() + start + 1
-            for match in _TIMES.finditer(text[start : offset + 60])
-        )
-        inside.append(found)
-    return all(inside) or (any(inside) and any(not _TIMES.search(text[: offset + 60]) for text in texts))
+    """Whether two texts first differ within a time or date of both, or by one that was put in or left out."""
+    if all(_in_time(text, offset) for text in texts):
+        return True
+    rest = min(len(text) for text in texts) - offset
+    end = min(rest, common_end(*texts))
+    between = [text[offset : len(text) - end] for text in texts]
+    return any(len(one) <= _LITTLE and _TIMES.search(other[:200]) for one, other in (between, between[::-1]))
+
+
+def _in_time(text: str, offset: int) -> bool:
+    start = max(0, offset - 40)
+    found = _TIMES.finditer(text[start : offset + 60])
+    return any(match.start() + start <= offset <= match.end() + start for match in found)
 
 
 def _excerpt(text: str, offset: int) -> str:

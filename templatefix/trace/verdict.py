@@ -77,7 +77,9 @@ def _by_requests(case: Case, pair: Pair, scale: Scale) -> Verdict:
     if total <= _slack(case, pair):
         return Verdict(new_tokens=new)
     causes = list(_causes(case, pair, scale))
-    return Verdict(shared_out(causes, lost, total, _unexplained(case, pair)), new)
+    return Verdict(
+        shared_out(causes, lost, total, _unexplained(case, pair), 2 if pair.exact else _slack(case, pair)), new
+    )
 
 
 def _slack(case: Case, pair: Pair) -> float:
