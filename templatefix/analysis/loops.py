@@ -266,9 +266,15 @@ def other_loops(thinking: bool = True) -> tuple[Loop, ...]:
         Loop(CUT, _cut_history(), False),
     ]
     if thinking:
-        loops.append(Loop("thinking-history", requests_of([system(), *_thinking()], TOOLS, True), False))
+        loops.append(thinking_loop())
         loops.append(Loop("thinking-off", requests_of([system(), *_job()], TOOLS, False), False))
     return tuple(loops)
+
+
+@cache
+def thinking_loop(core: bool = False) -> Loop:
+    """A loop whose earlier turns hold thinking."""
+    return Loop("thinking-history", requests_of([system(), *_thinking()], TOOLS, True), core)
 
 
 @cache

@@ -6,17 +6,17 @@ import datetime
 import re
 from collections.abc import Iterable
 from functools import cached_property
-from typing import Any, Final, Literal, cast
+from typing import Any, Final, Literal
 
 from jinja2 import Template, TemplateError, TemplateSyntaxError, nodes
 
 from templatefix.chat.jinja_caps import find_caps
+from templatefix.chat.jinja_filters import shown
 from templatefix.chat.jinja_language import JinjaLanguage, Run
 from templatefix.chat.jinja_text import Text, TooLong
 from templatefix.chat.jinja_values import Caps, messages_value, tools_value
-from templatefix.chat.ollama_data import RequestError
 from templatefix.chat.rendering import Origin, Piece, RenderError, Rendering
-from templatefix.chat.request import Request
+from templatefix.chat.request import Request, RequestError
 from templatefix.gotemplate.source import Source, Span
 
 _NAME: Final = "<template>"
@@ -67,6 +67,10 @@ class JinjaChatTemplate:
     def kind(self) -> Literal["go", "jinja"]:
         """The template language."""
         return "jinja"
+
+    def as_served(self, request: Request) -> Request:
+        """The request itself: what the server does to it is part of `render`."""
+        return request
 
     @cached_property
     def names(self) -> frozenset[str]:
@@ -119,8 +123,19 @@ class JinjaChatTemplate:
         return set(_THOUGHT.findall(on)) != set(_THOUGHT.findall(off))
 
     def render_text(self, request: Request) -> str:
-        """The prompt alone; raises RenderError."""
+        """The prompt alone; raises RenderError, with stage `parse` where the server would not start."""
+        if self.refusal is not None:
+            raise self.refusal
         return self.render(request).text
+
+    @cached_property
+    def refusal(self) -> RenderError | None:
+        """Why a server refuses to start with the template: it tries it on a short conversation."""
+        try:
+            self.render(Request(({"role": "user", "content": "test"},)))
+        except RenderError as error:
+            return RenderError("parse", error.message, error.span)
+        return None
 
     def _data(self, request: Request) -> dict[str, Any]:
         data = self._common_data(self.thinks_by_default if request.think is None else request.think)
@@ -149,8 +164,12 @@ class JinjaChatTemplate:
             data = {**data, "add_generation_prompt": True}
         pieces: list[Piece] = []
         try:
-            for text in cast(Iterable[Text], self._template.root_render_func(self._template.new_context(data))):
-                _add(pieces, text, run.message)
+            printed: Iterable[Any] = self._template.root_render_func(self._template.new_context(data))
+            for item in printed:
+                tag, value = item if item.__class__ is tuple else (self._end, item)
+                text = value if value.__class__ is Text else shown(value)
+                run.spend(len(text))
+                _add(pieces, tag, text, run.message)
         except TooLong:
             raise RenderError("exec", "the prompt is longer than any model could read") from None
         except RecursionError:
@@ -171,11 +190,14 @@ class JinjaChatTemplate:
         return found
 
 
-def _add(pieces: list[Piece], text: Text, message: int | None) -> None:
+def _add(pieces: list[Piece], tag: Span, text: Text, message: int | None) -> None:
+    if len(text.runs) == 1:
+        mark = text.runs[0][1]
+        about = message if mark.message is None else mark.message
+        pieces.append(Piece(text, mark.span or tag, mark.origin, about))
+        return
     for part, mark in text.parts():
-        origin = mark.origin
-        about = mark.message if mark.message is not None else message
-        pieces.append(Piece(part, mark.span or Span(0, 0), origin, about))
+        pieces.append(Piece(part, mark.span or tag, mark.origin, message if mark.message is None else mark.message))
 
 
 def _common(first: str, second: str) -> int:

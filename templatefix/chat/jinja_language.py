@@ -10,7 +10,9 @@ from jinja2.compiler import CodeGenerator, Frame
 from jinja2.ext import Extension, loopcontrols
 from jinja2.lexer import TokenStream
 from jinja2.parser import Parser
+from jinja2.runtime import Context, LoopContext
 from jinja2.sandbox import ImmutableSandboxedEnvironment
+from jinja2.utils import Namespace
 
 from templatefix.chat.jinja_filters import FILTERS, as_text, shown
 from templatefix.chat.jinja_layout import Layout
@@ -21,6 +23,9 @@ from templatefix.gotemplate.source import Source, Span
 _PASSES: Final = 400_000  # of all loops of one prompt
 _MADE: Final = 8 * LONGEST  # characters of all strings of one prompt
 _ITEMS: Final = 100_000  # of one list
+_METHODS: Final = frozenset(
+    ("capitalize", "endswith", "index", "join", "lower", "lstrip", "replace", "rsplit", "rstrip", "split", "startswith")
+) | {"strip", "title", "upper", "count", "find", "isdigit", "splitlines", "removeprefix", "removesuffix"}
 _UNKNOWN: Final[tuple[type[nodes.Node], ...]] = (
     nodes.Extends,
     nodes.Include,
@@ -91,6 +96,17 @@ class _Coder(CodeGenerator):
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self._targets: dict[int, nodes.Node] = {}
+        self._iterated: nodes.Node | None = None
+
+    def visit(self, node: nodes.Node, *args: Any, **options: Any) -> Any:
+        """A node; what a loop goes over is looked at first."""
+        if node is not self._iterated:
+            return super().visit(node, *args, **options)
+        self._iterated = None
+        self.write("environment.passes(")
+        super().visit(node, *args, **options)
+        self.write(")")
+        return None
 
     def _kept(self, text: str, span: Span) -> str:
         self.environment.texts.append(literal(text, span))
@@ -100,19 +116,19 @@ class _Coder(CodeGenerator):
         """Text and printed values, one by one."""
         layout = self.environment.layout
         for child in node.nodes:
-            if frame.buffer is None:
-                self.writeline("yield ", child)
-            else:
-                self.writeline(f"{frame.buffer}.append(environment.here(", child)
+            self.environment.tags.append(layout.tag(child.lineno))
+            tag = f"environment.tags[{len(self.environment.tags) - 1}]"
+            start, end = (
+                (f"yield ({tag}, ", ")")
+                if frame.buffer is None
+                else (f"{frame.buffer}.append(environment.here({tag}, ", "))")
+            )
+            self.writeline(start, child)
             if isinstance(child, nodes.TemplateData):
                 self.write(self._kept(child.data, layout.span(child.lineno, child.lineno + len(child.data))))
             else:
-                self.environment.tags.append(layout.tag(child.lineno))
-                self.write(f"environment.printed({len(self.environment.tags) - 1}, ")
                 self.visit(child, frame)
-                self.write(")")
-            if frame.buffer is not None:
-                self.write("))")
+            self.write(end)
 
     def visit_Const(self, node: nodes.Const, frame: Frame) -> None:
         """Strings know their place."""
@@ -133,9 +149,8 @@ class _Coder(CodeGenerator):
         """A loop, which may be one over the messages."""
         self._targets[id(node.body)] = node.target
         self.writeline("environment.run.push()")
-        node.iter = nodes.Call(nodes.EnvironmentAttribute("passes"), [node.iter], [], None, None, lineno=node.lineno)
+        self._iterated = node.iter
         super().visit_For(node, frame)
-        node.iter = node.iter.args[0]
         self.writeline("environment.run.pop()")
 
     def blockvisit(self, nodes: Iterable[Any], frame: Frame) -> None:
@@ -200,16 +215,11 @@ class JinjaLanguage(ImmutableSandboxedEnvironment):
             raise TemplateRuntimeError(f"Expected iterable or object type in for loop: got {kind}")
         return value
 
-    def printed(self, tag: int, value: Any) -> Text:
-        """A value that a tag prints."""
+    def here(self, tag: Span, value: Any) -> Text:
+        """What goes to a variable, marked with its tag and the message at hand."""
         text = value if value.__class__ is Text else shown(value)
         self.run.spend(len(text))
-        return text.marked(self.tags[tag], None)
-
-    def here(self, text: Text) -> Text:
-        """Text that goes to a variable, marked with the message at hand."""
-        span = text.runs[0][1].span if text.runs else None
-        return text.marked(span or self.tags[0], self.run.message)
+        return text.marked(tag, self.run.message)
 
     def joined(self, values: Sequence[Any]) -> Text:
         """`~`."""
@@ -246,9 +256,30 @@ class JinjaLanguage(ImmutableSandboxedEnvironment):
         """A member; a key comes before a method."""
         if isinstance(obj, dict) and attribute in obj:
             return obj[attribute]
-        if obj is None or isinstance(obj, Undefined):
+        kind = obj.__class__
+        if kind is Text:
+            if attribute in _METHODS:
+                return getattr(obj, attribute)
+        elif kind is Namespace or kind is LoopContext:
+            if attribute[:1] != "_":
+                return getattr(obj, attribute, None) if kind is LoopContext else self._kept(obj, attribute)
+        elif obj is None or isinstance(obj, Undefined):
             return self.undefined(obj=obj, name=attribute)
         return super().getattr(obj, attribute)
+
+    def _kept(self, space: Namespace, name: str) -> Any:
+        try:
+            return getattr(space, name)
+        except AttributeError:
+            return self.undefined(obj=space, name=name)
+
+    def call(__self, __context: Context, __obj: Any, *args: Any, **kwargs: Any) -> Any:
+        """A call; a method of a text is one of those that `getattr` gives."""
+        if getattr(__obj, "__self__", None).__class__ is Text:
+            kwargs.pop("_loop_vars", None)  # which jinja2 hands on to what asks for it
+            kwargs.pop("_block_vars", None)
+            return __obj(*args, **kwargs)
+        return super().call(__context, __obj, *args, **kwargs)
 
     def getitem(self, obj: Any, argument: Any) -> Any:
         """A member."""

@@ -8,9 +8,8 @@ from dataclasses import dataclass, fields
 from typing import Any, Final
 
 from templatefix.chat.jinja_text import Text, datum, join_texts
-from templatefix.chat.ollama_data import RequestError
 from templatefix.chat.rendering import Origin
-from templatefix.chat.request import Request
+from templatefix.chat.request import Request, RequestError
 
 _WORD: Final = 1 << 64
 

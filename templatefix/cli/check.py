@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from templatefix.cli.inputs import all_or, codes, known, resolved, rules_of, selected, template_of
+from templatefix.cli.inputs import all_or, chat_template_of, codes, known, resolved, rules_of, selected
 from templatefix.cli.options import All, Ignore, Kind, Rules, Select, SomeTargets
 from templatefix.cli.output import CliError, colours, complain, say_json, write, write_bytes
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from templatefix.analysis.analyse import Analysis
     from templatefix.analysis.findings import Severity
     from templatefix.analysis.rule import Rule
-    from templatefix.chat.go import GoChatTemplate
+    from templatefix.chat.rendering import ChatTemplate
     from templatefix.chat.serving import Serving
     from templatefix.report.checked import Checked
     from templatefix.servers.targets import Target
@@ -69,7 +69,7 @@ def run(
     return int(any(checked.at_least(severity) for checked in results))
 
 
-def _check(target: str, kind: str | None, analysed: Callable[[GoChatTemplate, Serving], Analysis]) -> Checked:
+def _check(target: str, kind: str | None, analysed: Callable[[ChatTemplate, Serving], Analysis]) -> Checked:
     """Check one target; a failure is part of the result, so that it stops no other."""
     try:
         found = resolved(target, kind)
@@ -80,14 +80,14 @@ def _check(target: str, kind: str | None, analysed: Callable[[GoChatTemplate, Se
     return look(found, analysed)
 
 
-def look(found: Target, analysed: Callable[[GoChatTemplate, Serving], Analysis]) -> Checked:
+def look(found: Target, analysed: Callable[[ChatTemplate, Serving], Analysis]) -> Checked:
     """Check a target that was read."""
     from templatefix.report.checked import Checked
 
     file = found.source if found.modelfile is None else found.modelfile.source
     text, note = found.source.text, found.not_in_force()
     try:
-        template = template_of(found)
+        template = chat_template_of(found)
     except CliError as error:
         failure = note if found.reason and note else str(error)
         at = getattr(error.__cause__, "span", None)

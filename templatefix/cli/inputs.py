@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from templatefix.analysis.rule import Rule
     from templatefix.chat.go import GoChatTemplate
+    from templatefix.chat.jinja import JinjaChatTemplate
     from templatefix.chat.rendering import RenderError
     from templatefix.chat.request import Request
     from templatefix.servers.targets import Target
@@ -64,9 +65,9 @@ def all_or(targets: Sequence[str], every: bool) -> list[str]:
         raise CliError(str(error)) from error
 
 
-def served(target: Target, template: GoChatTemplate) -> Callable[[Request], Request]:
+def served(target: Target, template: GoChatTemplate | JinjaChatTemplate) -> Callable[[Request], Request]:
     """What a server makes of a request before this template sees it."""
-    if target.shown is None:
+    if target.shown is None or template.kind == "jinja":
         return template.as_served
     from templatefix.servers.served import as_served
 
@@ -87,12 +88,31 @@ def explained(error: RenderError, target: Target) -> str:
 
 
 def template_of(target: Target, date: datetime.date | None = None) -> GoChatTemplate:
-    """The template of a target, ready to render; Go's sentences do not name the file, as on the server."""
+    """The Go template of a target, ready to render; Go's sentences do not name the file, as on the server."""
     from templatefix.chat.go import GoChatTemplate
     from templatefix.chat.rendering import RenderError
 
+    if target.jinja is not None:
+        raise CliError(f"{target.name} is a Jinja template; only check and render read those yet")
     try:
         return GoChatTemplate(target.source.text, date=date)
+    except RenderError as error:
+        raise CliError(explained(error, target)) from error
+
+
+def chat_template_of(
+    target: Target, date: datetime.date | None = None, bos: str | None = None, eos: str | None = None
+) -> GoChatTemplate | JinjaChatTemplate:
+    """The template of a target in whichever language; `bos` and `eos` are the target's own by default."""
+    if target.jinja is None:
+        return template_of(target, date)
+    from templatefix.chat.jinja import JinjaChatTemplate
+    from templatefix.chat.rendering import RenderError
+
+    told = target.jinja
+    bos, eos = told.bos if bos is None else bos, told.eos if eos is None else eos
+    try:
+        return JinjaChatTemplate(target.source.text, bos=bos, eos=eos, date=date, caps=told.caps)
     except RenderError as error:
         raise CliError(explained(error, target)) from error
 

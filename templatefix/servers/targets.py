@@ -11,18 +11,20 @@ from typing import BinaryIO, Literal
 
 from templatefix.gotemplate.source import Position, Source
 from templatefix.servers.errors import ServerError
+from templatefix.servers.jinja_source import JinjaSource, JinjaSourceError, beside, from_config, from_gguf, from_server
 from templatefix.servers.modelfile import Modelfile, ModelfileError, looks_like_modelfile
 from templatefix.servers.names import ModelName
 from templatefix.servers.ollama import OllamaClient
 from templatefix.servers.packed import Packed, from_registry
 from templatefix.servers.shown import Shown, is_jinja
 
-Kind = Literal["go", "modelfile", "model", "registry"]
+Kind = Literal["go", "modelfile", "model", "registry", "jinja", "gguf", "server"]
 KINDS = ("model", "go", "jinja", "modelfile", "gguf")  # what `--as` takes
 REGISTRY = "registry:"
 LIMIT = 16 * 1024 * 1024  # bytes; no chat template comes near it
 
 _NO_TEMPLATE = "{{ .Prompt }}"  # what a tag without a template shows
+_CONFIGS = ("tokenizer_config.json", "chat_template.json")  # Hugging Face's
 _JINJA = (".jinja", ".jinja2", ".j2")
 _FILES = (*_JINJA, ".gguf", ".tmpl", ".gotmpl", ".gohtml", ".txt", ".json", ".modelfile", ".template")
 
@@ -42,6 +44,7 @@ class Target:
     modelfile: Modelfile | None = None
     shown: Shown | None = None
     packed: Packed | None = None
+    jinja: JinjaSource | None = None  # of a Jinja template
     reason: str = ""  # why prompts are not made with this template, where that was seen when it was read
 
     def written(self, template: str) -> bytes:
@@ -64,8 +67,8 @@ class Target:
 
     def not_in_force(self) -> str | None:
         """Why prompts are not made with this template, as far as its source tells; or None."""
-        if self.reason:
-            return self.reason
+        if self.reason or self.jinja is not None:
+            return self.reason or None
         if self.shown is not None:
             return self.shown.not_in_force()
         if self.packed is not None:
@@ -89,6 +92,8 @@ def resolve(
     """
     if kind is not None and kind not in KINDS:
         raise TargetError(f"--as takes one of {', '.join(KINDS)}, not {kind}")
+    if target.startswith(("http://", "https://")) and kind is None:
+        return _of_server(target)
     if target == "-" and kind != "model":
         return _of_bytes("standard input", _limited(stdin or sys.stdin.buffer, "standard input"), kind or "go", None)
     if target.startswith(REGISTRY) and kind is None and not os.path.lexists(target):
@@ -115,7 +120,15 @@ def _of_model(target: str, client: Callable[[], OllamaClient]) -> Target:
     if not shown.template:
         raise TargetError(f"{target}: the server shows no template for it")
     reason = shown.not_in_force() or ""
-    carried = _carried(shown) if is_jinja(shown.template) else ""
+    carried = ""
+    if is_jinja(shown.template):
+        carried = _carried(shown)
+        if not carried and not shown.remote_host and not shown.instruction("RENDERER"):
+            from templatefix.servers.memory import attention_of
+
+            memory = attention_of(shown.model_info)
+            jinja = JinjaSource(shown.template, memory=memory)
+            return Target(target, "model", Source(shown.template, target), shown=shown, jinja=jinja)
     return Target(target, "model", Source(carried or shown.template, target), shown=shown, reason=reason)
 
 
@@ -126,6 +139,14 @@ def _carried(shown: Shown) -> str:
     except ModelfileError:
         return ""
     return template.value if template is not None and template.value != _NO_TEMPLATE else ""
+
+
+def _of_server(target: str) -> Target:
+    try:
+        found = from_server(target)
+    except JinjaSourceError as error:
+        raise TargetError(str(error)) from error
+    return Target(target, "server", Source(found.text, target), jinja=found)
 
 
 def _of_registry(target: str) -> Target:
@@ -147,6 +168,8 @@ def _of_file(target: str, kind: str | None) -> Target:
         if path.is_dir():
             raise TargetError(f"{target} is a folder, not a template")
         with path.open("rb") as file:
+            if kind == "gguf" or file.peek(4)[:4] == b"GGUF":
+                return _of_gguf(target, path)
             data = _limited(file, target)
     except FileNotFoundError:
         raise TargetError(f"there is no file {target}") from None
@@ -155,28 +178,53 @@ def _of_file(target: str, kind: str | None) -> Target:
     return _of_bytes(target, data, kind, path)
 
 
+def _of_gguf(target: str, path: Path) -> Target:
+    try:
+        found = from_gguf(path, target)
+    except JinjaSourceError as error:
+        raise TargetError(str(error)) from error
+    if len(found.text) > LIMIT:
+        raise TargetError(f"the chat template of {target} has more than {LIMIT // 1024 // 1024} MB")
+    return Target(target, "gguf", Source(found.text, target), path, jinja=found)
+
+
 def _limited(file: BinaryIO, name: str) -> bytes:
     data = file.read(LIMIT + 1)
-    if len(data) > LIMIT and not data.startswith(b"GGUF"):
+    if len(data) > LIMIT:
         raise TargetError(f"{name} has more than {LIMIT // 1024 // 1024} MB, which is no chat template")
     return data
 
 
 def _of_bytes(name: str, data: bytes, kind: str | None, path: Path | None) -> Target:
     if kind == "gguf" or data.startswith(b"GGUF"):
-        raise TargetError(f"{name}: templates cannot be read from a GGUF file yet")
-    if kind == "jinja" or (kind is None and name.lower().endswith(_JINJA)):
-        raise TargetError(f"{name} is a Jinja template; only Go templates can be read yet")
+        raise TargetError(f"{name}: a GGUF file must be named, it cannot come from standard input")
     if not data.strip():
         raise TargetError(f"{name} is empty")
     wide = data.startswith((b"\xff\xfe", b"\xfe\xff"))
     if b"\0" in data and not wide:
         raise TargetError(f"{name} is not text: it has NUL bytes")
+    lower = name.lower()
+    if kind in (None, "jinja") and lower.endswith(_CONFIGS):
+        return _of_config(name, data, path)
+    if kind == "jinja" or (kind is None and lower.endswith(_JINJA)):
+        if wide:
+            raise TargetError(f"{name} is UTF-16 text; a Jinja template is UTF-8")
+        source = Source.from_bytes(data, name)
+        found = JinjaSource(source.text) if path is None else beside(path, source.text)
+        return Target(name, "jinja", source, path, jinja=found)
     if kind == "modelfile" or (kind is None and _is_modelfile(name, data, wide)):
         return _of_modelfile(name, data, path)
     if wide:
         raise TargetError(f"{name} is UTF-16 text; a Go template is UTF-8")
     return Target(name, "go", Source.from_bytes(data, name), path)
+
+
+def _of_config(name: str, data: bytes, path: Path | None) -> Target:
+    try:
+        found = from_config(data, name)
+    except JinjaSourceError as error:
+        raise TargetError(str(error)) from error
+    return Target(name, "jinja", Source(found.text, name), path, jinja=found)
 
 
 def _is_modelfile(name: str, data: bytes, wide: bool) -> bool:

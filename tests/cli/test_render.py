@@ -141,7 +141,7 @@ def test_requests_that_are_none(templatefix: Any, alone: Path, request_text: str
         (("render", "chat.tmpl", "--request", "."), ". is a folder"),
         (
             ("render", "chat.tmpl", "--batch"),
-            "--batch reads templates and requests from standard input, and takes --date alone",
+            "--batch reads templates and requests from standard input, and takes no target",
         ),
     ],
 )

@@ -11,6 +11,8 @@ from support.ollama_server import OllamaServer
 
 from templatefix.gotemplate.source import Position
 from templatefix.servers.errors import ModelNotFound, ServerUnreachable
+from templatefix.servers.gguf import Field, Kind, gguf_bytes
+from templatefix.servers.jinja_source import JinjaSource
 from templatefix.servers.ollama import OllamaClient
 from templatefix.servers.targets import LIMIT, TargetError, resolve
 
@@ -96,10 +98,14 @@ def test_without_a_server_the_sentence_says_so() -> None:
         ("t", b" \r\n\t", None, "t is empty"),
         ("t", b"a\0b", None, "t is not text: it has NUL bytes"),
         ("t", "x{{".encode("utf-16"), None, "t is UTF-16 text; a Go template is UTF-8"),
-        ("t", b"GGUF\x03\0\0\0", None, "t: templates cannot be read from a GGUF file yet"),
-        ("t.jinja", b"{{ x }}", None, "t.jinja is a Jinja template; only Go templates can be read yet"),
-        ("t", b"{{ x }}", "jinja", "t is a Jinja template; only Go templates can be read yet"),
-        ("t", b"{{ x }}", "gguf", "t: templates cannot be read from a GGUF file yet"),
+        ("t", b"GGUF\x03\0\0\0", None, "The header of t is cut short"),
+        ("t", b"{{ x }}", "gguf", "t is not a GGUF file"),
+        ("t", gguf_bytes({"a.b": Field(Kind.UINT32, 1)}, ()), None, "t has no chat template"),
+        ("t.jinja", b" ", None, "t.jinja is empty"),
+        ("t.jinja", "{{ x }}".encode("utf-16"), None, "t.jinja is UTF-16 text; a Jinja template is UTF-8"),
+        ("tokenizer_config.json", b"{", None, "tokenizer_config.json is not JSON"),
+        ("tokenizer_config.json", b"[]", None, "tokenizer_config.json has no chat_template"),
+        ("chat_template.json", b'{"chat_template": [{"name": "rag"}]}', None, "chat_template.json has no chat_template"),
         ("t", b"x" * (LIMIT + 1), None, "t has more than 16 MB, which is no chat template"),
         ("Modelfile", b"SYSTEM x\n", None, "Modelfile: there is no FROM line"),
         (
@@ -122,6 +128,37 @@ def test_without_a_server_the_sentence_says_so() -> None:
 def test_what_cannot_be_read(here: Path, name: str, data: bytes, kind: str | None, sentence: str) -> None:
     (here / name).write_bytes(data)
     assert refusal(name, kind) == sentence
+
+
+def test_a_jinja_file_knows_its_tokens_from_the_file_beside_it(here: Path) -> None:
+    (here / "chat_template.jinja").write_text("{{ messages }}")
+    (here / "tokenizer_config.json").write_text('{"bos_token": {"content": "<s>"}, "eos_token": "</s>"}')
+    target = resolve("chat_template.jinja")
+    assert (target.kind, target.source.text) == ("jinja", "{{ messages }}")
+    assert target.jinja is not None
+    assert (target.jinja.bos, target.jinja.eos) == ("<s>", "</s>")
+
+
+def test_of_several_named_templates_the_one_for_tools(here: Path) -> None:
+    rows = '[{"name": "default", "template": "a"}, {"name": "tool_use", "template": "b"}]'
+    (here / "tokenizer_config.json").write_text(f'{{"chat_template": {rows}, "eos_token": null}}')
+    target = resolve("tokenizer_config.json")
+    assert (target.source.text, target.jinja) == ("b", JinjaSource("b"))
+
+
+def test_the_header_of_a_gguf_file(here: Path) -> None:
+    fields = {
+        "general.architecture": Field(Kind.STRING, "gemma3"),
+        "gemma3.attention.sliding_window": Field(Kind.UINT32, 512),
+        "tokenizer.ggml.tokens": Field(Kind.ARRAY, ["<pad>", "<bos>", "<eos>"], Kind.STRING),
+        "tokenizer.ggml.bos_token_id": Field(Kind.UINT32, 1),
+        "tokenizer.ggml.eos_token_id": Field(Kind.UINT32, 7),
+        "tokenizer.chat_template": Field(Kind.STRING, "{{ messages }}"),
+    }
+    (here / "model").write_bytes(gguf_bytes(fields, ()))
+    target = resolve("model")
+    assert (target.kind, target.source.text) == ("gguf", "{{ messages }}")
+    assert target.jinja == JinjaSource("{{ messages }}", "<bos>", "", None, "swa")
 
 
 @pytest.mark.parametrize(

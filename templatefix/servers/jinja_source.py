@@ -1,0 +1,129 @@
+"""Where Jinja templates come from: GGUF headers, Hugging Face's JSON, a running llama-server."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from templatefix.chat.jinja_values import Caps
+from templatefix.servers.gguf import GgufError, read_metadata
+
+if TYPE_CHECKING:
+    from templatefix.servers.standin import Attention
+
+_KEY: Final = "tokenizer.chat_template"
+_FOR_TOOLS: Final = "tool_use"  # the one of several named templates that a server takes for requests with tools
+
+
+class JinjaSourceError(ValueError):
+    """A place without a Jinja template; one sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class JinjaSource:
+    """A Jinja template with what its place tells about its use."""
+
+    text: str
+    bos: str = ""
+    eos: str = ""
+    caps: Caps | None = None  # None: to be found out
+    memory: Attention | None = None
+
+
+def from_gguf(path: Path, name: str) -> JinjaSource:
+    """Read the header of a GGUF file; raises JinjaSourceError."""
+    from templatefix.servers.memory import attention_of  # with the stand-ins, which templates in files do without
+
+    wanted = (
+        "general.architecture",
+        "tokenizer.ggml.tokens",
+        "tokenizer.ggml.bos_token_id",
+        "tokenizer.ggml.eos_token_id",
+    )
+    hints = (".attention.sliding_window", ".ssm.", ".wkv.", ".shortconv.")
+    try:
+        found = read_metadata(
+            path, lambda key: key in wanted or key.startswith(_KEY) or any(hint in key for hint in hints)
+        )
+    except GgufError as error:
+        raise JinjaSourceError(str(error).rstrip(".")) from error
+    except ValueError:  # an empty file cannot be mapped
+        raise JinjaSourceError(f"The header of {name} is cut short") from None
+    except OSError as error:
+        raise JinjaSourceError(f"{name} cannot be read: {error.strerror or error}") from error
+    text = found.get(f"{_KEY}.{_FOR_TOOLS}") or found.get(_KEY)
+    if not isinstance(text, str) or not text.strip():
+        raise JinjaSourceError(f"{name} has no chat template")
+    tokens = found.get("tokenizer.ggml.tokens") or []
+
+    def token(key: str) -> str:
+        number = found.get(f"tokenizer.ggml.{key}_token_id")
+        return str(tokens[number]) if isinstance(number, int) and 0 <= number < len(tokens) else ""
+
+    return JinjaSource(text, token("bos"), token("eos"), None, attention_of(found))
+
+
+def from_config(data: bytes, name: str) -> JinjaSource:
+    """Read Hugging Face's `tokenizer_config.json` or `chat_template.json`; raises JinjaSourceError."""
+    try:
+        config = json.loads(data)
+    except (ValueError, RecursionError):
+        raise JinjaSourceError(f"{name} is not JSON") from None
+    if not isinstance(config, dict):
+        raise JinjaSourceError(f"{name} has no chat_template")
+    text = config.get("chat_template")
+    if isinstance(text, list):
+        named = {row.get("name"): row.get("template") for row in text if isinstance(row, dict)}
+        text = named.get(_FOR_TOOLS) or named.get("default")
+    if not isinstance(text, str) or not text.strip():
+        raise JinjaSourceError(f"{name} has no chat_template")
+    return JinjaSource(text, *_tokens(config))
+
+
+def beside(path: Path, text: str) -> JinjaSource:
+    """A template in a file of its own; its tokens stand in the `tokenizer_config.json` beside it, if there is one."""
+    try:
+        config = json.loads((path.parent / "tokenizer_config.json").read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return JinjaSource(text)
+    return JinjaSource(text, *_tokens(config)) if isinstance(config, dict) else JinjaSource(text)
+
+
+def _tokens(config: Mapping[str, Any]) -> tuple[str, str]:
+    def token(key: str) -> str:
+        value = config.get(key)
+        value = value.get("content") if isinstance(value, dict) else value
+        return value if isinstance(value, str) else ""
+
+    return token("bos_token"), token("eos_token")
+
+
+def from_server(url: str) -> JinjaSource:
+    """Ask a llama-server for its properties; raises ServerError, and JinjaSourceError where they have no template."""
+    from templatefix.servers.llama_server import LlamaServer  # with all that speaks HTTP, which files do without
+
+    props = LlamaServer(url).props()
+    text = props.get("chat_template_tool_use") or props.get("chat_template")
+    if not isinstance(text, str) or not text.strip():
+        raise JinjaSourceError(f"{url} shows no chat template")
+    caps = props.get("chat_template_caps")
+    return JinjaSource(
+        text,
+        str(props.get("bos_token") or ""),
+        str(props.get("eos_token") or ""),
+        Caps.from_props(caps) if isinstance(caps, dict) else None,
+        _memory(props.get("model_path")),
+    )
+
+
+def _memory(path: Any) -> Attention | None:
+    # Where the server's model is on this machine, its header tells.
+    if not isinstance(path, str) or not Path(path).is_file():
+        return None
+    try:
+        return from_gguf(Path(path), path).memory
+    except JinjaSourceError:
+        return None
