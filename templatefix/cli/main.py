@@ -17,7 +17,21 @@ from templatefix.cli.output import CliError, complain, quiet_pipes
 DONE, FOUND, FAILED = 0, 1, 2
 INTERRUPTED, PIPE_CLOSED = 130, 141  # as a shell shows SIGINT and SIGPIPE
 
-COMMANDS = ("check", "patch", "variants", "unpatch", "ab", "scenario", "publish", "render", "explain", "demo", "trace")
+COMMANDS = (
+    "check",
+    "patch",
+    "variants",
+    "unpatch",
+    "ab",
+    "scenario",
+    "publish",
+    "render",
+    "explain",
+    "demo",
+    "lock",
+    "watch",
+    "trace",
+)
 
 
 def main(args: Sequence[str] | None = None) -> None:

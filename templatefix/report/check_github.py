@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from templatefix.analysis.findings import Finding, Severity
@@ -19,10 +19,10 @@ def check_github(results: Sequence[Checked], root: Path) -> str:
     for checked in results:
         if checked.verdict == "not-evaluated":
             where = _where(checked, checked.failed_at, root)
-            lines.append(_command("error", {**where, "title": f"not evaluated: {checked.target}"}, said(checked)))
+            lines.append(command("error", {**where, "title": f"not evaluated: {checked.target}"}, said(checked)))
         lines += _findings(checked, root)
         # A line of the log must not begin with a target: its name could be a command.
-        lines.append(f"checked {_one_line(checked.target)}: {checked.verdict}")
+        lines.append(f"checked {one_line(checked.target)}: {checked.verdict}")
     return "\n".join(lines) + "\n"
 
 
@@ -32,7 +32,7 @@ def _findings(checked: Checked, root: Path) -> Iterator[str]:
         if checked.path is None:
             title += f" in {checked.target}"
         where = _where(checked, finding.span, root)
-        yield _command(_COMMANDS[finding.severity], {**where, "title": title}, _message(checked, finding))
+        yield command(_COMMANDS[finding.severity], {**where, "title": title}, _message(checked, finding))
 
 
 def _message(checked: Checked, finding: Finding) -> str:
@@ -55,7 +55,8 @@ def _where(checked: Checked, span: Span | None, root: Path) -> dict[str, str | i
     return where
 
 
-def _command(name: str, properties: dict[str, str | int], message: str) -> str:
+def command(name: str, properties: Mapping[str, str | int], message: str) -> str:
+    """A workflow command, with whatever it cannot hold escaped."""
     given = ",".join(f"{key}={_property(str(value))}" for key, value in properties.items())
     return f"::{name} {given}::{_data(message)}"
 
@@ -68,5 +69,6 @@ def _property(text: str) -> str:
     return _data(text).replace(":", "%3A").replace(",", "%2C")
 
 
-def _one_line(text: str) -> str:
+def one_line(text: str) -> str:
+    """The text without line ends."""
     return " ".join(text.split())

@@ -22,12 +22,16 @@ def check_junit(results: Sequence[Checked], rules: Sequence[Rule], fail_on: Seve
     A rule fails with its findings at or above `fail_on`; what else it found stands in the case's output. A target that
     was not evaluated has one case, with an error.
     """
-    suites = [_suite(checked, rules, fail_on) for checked in results]
+    return written([_suite(checked, rules, fail_on) for checked in results])
+
+
+def written(suites: Sequence[xml.Element]) -> bytes:
+    """The document of some suites, with their sums."""
     root = xml.Element("testsuites", {"name": "templatefix", **_sums(suites)})
     root.extend(suites)
     xml.indent(root)
-    written: bytes = xml.tostring(root, encoding="utf-8", xml_declaration=True)
-    return written + b"\n"
+    data: bytes = xml.tostring(root, encoding="utf-8", xml_declaration=True)
+    return data + b"\n"
 
 
 def _sums(suites: Sequence[xml.Element]) -> dict[str, str]:
@@ -36,11 +40,11 @@ def _sums(suites: Sequence[xml.Element]) -> dict[str, str]:
 
 
 def _suite(checked: Checked, rules: Sequence[Rule], fail_on: Severity) -> xml.Element:
-    suite = xml.Element("testsuite", name=_text(checked.target))
+    suite = xml.Element("testsuite", name=writable(checked.target))
     properties = xml.SubElement(suite, "properties")
     xml.SubElement(properties, "property", name="verdict", value=checked.verdict)
     if checked.reason:
-        xml.SubElement(properties, "property", name="reason", value=_text(checked.reason))
+        xml.SubElement(properties, "property", name="reason", value=writable(checked.reason))
     cases = [_missed(checked)] if checked.verdict == "not-evaluated" else []
     cases += [_case(checked, rule, fail_on) for rule in rules if checked.analysis is not None]
     suite.extend(cases)
@@ -53,23 +57,23 @@ def _suite(checked: Checked, rules: Sequence[Rule], fail_on: Severity) -> xml.El
 
 
 def _missed(checked: Checked) -> xml.Element:
-    case = xml.Element("testcase", classname=_text(checked.target), name="can be evaluated", time="0")
-    error = xml.SubElement(case, "error", type="not-evaluated", message=_text(said(checked)))
-    error.text = _text(checked.failure or said(checked))
+    case = xml.Element("testcase", classname=writable(checked.target), name="can be evaluated", time="0")
+    error = xml.SubElement(case, "error", type="not-evaluated", message=writable(said(checked)))
+    error.text = writable(checked.failure or said(checked))
     return case
 
 
 def _case(checked: Checked, rule: Rule, fail_on: Severity) -> xml.Element:
-    case = xml.Element("testcase", classname=_text(checked.target), name=f"{rule.CODE} {rule.NAME}", time="0")
+    case = xml.Element("testcase", classname=writable(checked.target), name=f"{rule.CODE} {rule.NAME}", time="0")
     found = [finding for finding in checked.findings if finding.code == rule.CODE]
     limit = SEVERITIES.index(fail_on)
     bad = [finding for finding in found if SEVERITIES.index(finding.severity) <= limit]
     if bad:
-        failure = xml.SubElement(case, "failure", type=bad[0].severity, message=_text(bad[0].message))
-        failure.text = _text("\n".join(_lines(checked, bad)))
+        failure = xml.SubElement(case, "failure", type=bad[0].severity, message=writable(bad[0].message))
+        failure.text = writable("\n".join(_lines(checked, bad)))
     others = [finding for finding in found if finding not in bad]
     if others:
-        xml.SubElement(case, "system-out").text = _text("\n".join(_lines(checked, others)))
+        xml.SubElement(case, "system-out").text = writable("\n".join(_lines(checked, others)))
     return case
 
 
@@ -83,5 +87,6 @@ def _lines(checked: Checked, findings: Sequence[Finding]) -> list[str]:
     return lines
 
 
-def _text(text: str) -> str:
+def writable(text: str) -> str:
+    """Text that XML can carry."""
     return _UNWRITABLE.sub("\N{REPLACEMENT CHARACTER}", text)

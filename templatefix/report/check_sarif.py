@@ -73,6 +73,11 @@ def _location(checked: Checked, root: Path) -> dict[str, Any]:
     path = relative_path(checked, root)
     if path is None:  # no file: a scheme of its own keeps readers from looking for one
         return {"uri": f"templatefix:{_quoted(checked.target, safe=':/')}"}
+    return file_location(path)
+
+
+def file_location(path: str) -> dict[str, Any]:
+    """The location of a file: relative to the root, or absolute."""
     if path.startswith("/") or path[1:2] == ":":
         return {"uri": "file:///" + _quoted(path.lstrip("/"), safe="/:")}
     return {"uri": _quoted(path), "uriBaseId": ROOT}
@@ -119,12 +124,13 @@ def _results(checked: Checked, number: int, index: dict[str, int], root: Path) -
             "level": _LEVELS[finding.severity],
             "message": {"text": _text(finding.message)},
             "locations": [{"physicalLocation": {"artifactLocation": location, "region": region_of}}],
-            "partialFingerprints": {"ruleFileText/v1": _fingerprint(f"{words}\n{same[words]}")},
+            "partialFingerprints": {"ruleFileText/v1": fingerprint(f"{words}\n{same[words]}")},
             "properties": _properties(finding),
         }
 
 
-def _fingerprint(words: str) -> str:
+def fingerprint(words: str) -> str:
+    """What tells a result from others in runs to come."""
     return hashlib.sha256(words.encode()).hexdigest()
 
 

@@ -70,15 +70,15 @@ class Store:
                 return cls(Path(folder))
         return None
 
-    def manifest(self, name: str, digest: str) -> Manifest | None:
-        """The manifest of a name, if it can be read and has the digest that the server tells."""
+    def manifest(self, name: str, digest: str = "") -> Manifest | None:
+        """The manifest of a name, if it can be read and has the digest that the server tells, where one is given."""
         full = ModelName.parse(name)
         path = self.root / "manifests" / full.host / full.namespace / full.model / full.tag
         try:
             found = Manifest.from_bytes(path.read_bytes())
         except (OSError, ValueError):
             return None
-        return found if found.digest == digest.removeprefix("sha256:") else None
+        return found if found.digest == (digest.removeprefix("sha256:") or found.digest) else None
 
     def small_layer(self, layer: Layer) -> bytes | None:
         """The bytes of a config, template, params, system or messages layer, if they can be read and fit the digest."""
