@@ -47,6 +47,10 @@ class HistoryRewritten(Rule):
     NAME = "history-rewritten"
     SEVERITY = "warning"
     FIXABLE = True
+    REFERENCES = (
+        "ggml-org/llama.cpp#20225, #21903, #21912, #22746 — "
+        "with a sliding window or recurrent memory, a history that renders differently costs the whole prompt",
+    )
     VALID = (
         "{{ json .Tools }}{{ range .Messages }}<{{ .Role }}>{{ .Thinking }}{{ .Content }}"
         "{{ json .ToolCalls }}{{ end }}",

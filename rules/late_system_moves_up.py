@@ -35,6 +35,7 @@ class LateSystemMovesUp(Rule):
     NAME = "late-system-moves-up"
     SEVERITY = "warning"
     FIXABLE = False
+    REFERENCES = ("ollama/ollama#18431 — a system message in mid-conversation is joined into the head of the prompt",)
     VALID = ("{{ json .Tools }}{{ range .Messages }}<{{ .Role }}>{{ .Content }}{{ end }}",)
     INVALID = (
         '{{ .System }}{{ json .Tools }}{{ range .Messages }}{{ if ne .Role "system" }}<{{ .Role }}>{{ .Content }}'

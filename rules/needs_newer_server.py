@@ -39,6 +39,10 @@ class NeedsNewerServer(Rule):
     NAME = "needs-newer-server"
     SEVERITY = "error"
     FIXABLE = False
+    REFERENCES = (
+        "ollama/ollama#11681 — `currentDate` on a server that does not know it",
+        "ollama/ollama#10891 — `.Thinking` on a server whose messages have no such field",
+    )
     EXAMPLES_ON = Serving(version=(0, 8, 0))
     VALID = ("{{ json .Tools }}{{ .Think }}{{ range .Messages }}<{{ .Role }}>{{ .Content }}{{ end }}",)
     INVALID = (

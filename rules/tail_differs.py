@@ -38,6 +38,9 @@ class TailDiffers(Rule):
     NAME = "tail-differs"
     SEVERITY = "info"
     FIXABLE = False
+    REFERENCES = (
+        "QwenLM/Qwen3#1826 — an empty think block stands in the generation tail, and in no turn of the history",
+    )
     VALID = (
         "{{ json .Tools }}{{ range .Messages }}<{{ .Role }}>{{ .Content }}{{ json .ToolCalls }}{{ end }}<assistant>",
         "{{ json .Tools }}{{ range .Messages }}<{{ .Role }}>{{ .Content }}{{ json .ToolCalls }}{{ end }}",

@@ -39,6 +39,11 @@ class TemplateNotInForce(Rule):
     NAME = "template-not-in-force"
     SEVERITY = "error"
     FIXABLE = False
+    REFERENCES = (
+        "ollama/ollama#14560 — a TEMPLATE given beside RENDERER and PARSER is ignored",
+        "ollama/ollama#17282 — the Jinja template of a GGUF file can win over the Go template",
+        "ollama/ollama#17605 — a derived tag inherits RENDERER and PARSER, and its TEMPLATE is ignored without a word",
+    )
     EXAMPLES_ON = Serving(not_in_force="the model has RENDERER qwen3-coder")
     VALID = ()
     INVALID = ("{{ json .Tools }}{{ range .Messages }}<{{ .Role }}>{{ .Content }}{{ end }}",)

@@ -43,6 +43,10 @@ class ToolsLostAfterResult(Rule):
     NAME = "tools-lost-after-result"
     SEVERITY = "error"
     FIXABLE = True
+    REFERENCES = (
+        "HKUDS/nanobot#4867 — behind a tool result the definitions are gone",
+        "ollama/ollama#13334 — where the last two messages are looked at, the tools last one step longer and then go",
+    )
     VALID = (
         "{{ json .Tools }}{{ range .Messages }}<{{ .Role }}>{{ .Content }}{{ end }}",
         # The tools move (TF101), but are never gone.

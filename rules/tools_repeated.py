@@ -37,6 +37,9 @@ class ToolsRepeated(Rule):
     NAME = "tools-repeated"
     SEVERITY = "warning"
     FIXABLE = False
+    REFERENCES = (
+        "nomic-ai/gpt4all#3273 — the text of the last user message is looked for, and an earlier one may be the same",
+    )
     VALID = (
         "{{ json .Tools }}{{ range .Messages }}<{{ .Role }}>{{ .Content }}{{ end }}",
         # A list of names is no second definition.

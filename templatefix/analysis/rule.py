@@ -17,6 +17,7 @@ class Rule(ABC):
     """A rule; its docstring is the page that `explain` prints.
 
     `VALID` and `INVALID` are small Go templates that it passes and finds something in; the tests run them.
+    `REFERENCES` are threads in public trackers, for reports.
     """
 
     CODE: ClassVar[str]
@@ -26,6 +27,7 @@ class Rule(ABC):
     VALID: ClassVar[tuple[str, ...]]
     INVALID: ClassVar[tuple[str, ...]]
     EXAMPLES_ON: ClassVar[Serving] = Serving()  # the server that the examples are for
+    REFERENCES: ClassVar[tuple[str, ...]] = ()  # what is known in public: "owner/name#1234 — what it says"
 
     @abstractmethod
     def check(self, evidence: Evidence) -> Iterator[Finding]:

@@ -75,3 +75,9 @@ def test_rules_have_examples_of_both_kinds(rule: Rule) -> None:
     assert rule.VALID or rule.CODE == "TF401"
     assert rule.INVALID
     assert rule.NAME.replace("-", "_") == type(rule).__module__.rsplit(".", 1)[1]
+
+
+@pytest.mark.parametrize("rule", [rule for rule in RULES if rule.REFERENCES], ids=lambda rule: rule.CODE)
+def test_references_name_a_thread_and_what_it_says(rule: Rule) -> None:
+    for reference in rule.REFERENCES:
+        assert re.fullmatch(r"[\w-]+/[\w.-]+#\d+(, #\d+)* — \S.*[^.\s]", reference)
