@@ -8,7 +8,7 @@ import typer
 
 from templatefix.cli import engines
 from templatefix.cli.engines import ENGINES, ServerOptions
-from templatefix.cli.experiment import Experiment, experiment, on_embedded
+from templatefix.cli.experiment import Experiment, experiment, on_embedded, replayed
 from templatefix.cli.inputs import known, resolved, served, template_of
 from templatefix.cli.options import Kind
 from templatefix.cli.output import CliError, save, write
@@ -30,6 +30,10 @@ def run(
     scenario: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME|FILE|all", help="What to measure (default: seed-loop); see: templatefix scenario."),
+    ] = None,
+    from_trace: Annotated[
+        list[str] | None,
+        typer.Option(metavar="FILE", help="Send a recorded session again; see: templatefix trace record."),
     ] = None,
     size: Annotated[
         int | None, typer.Option(metavar="TOKENS", min=200, help="Tools and system text of about this size.")
@@ -71,6 +75,10 @@ def run(
     if a == b == "-":
         raise CliError("A and B cannot both come from standard input")
     wish = experiment(scenario, size, repeat, attention, weights, live, force_calls, temperature, seed)
+    if from_trace:
+        if scenario or size or wish.live is not None:
+            raise CliError("--from-trace sends what was recorded: no --scenario, --size or live run goes with it")
+        wish = replayed(wish, from_trace)
     options = ServerOptions(url, log, context, yes, wish)
     if where == "openai":
         _for_embedded(wish)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -72,6 +72,17 @@ def experiment(
         _file(weights),
         _live(force, temperature, seed) if live or force else None,
     )
+
+
+def replayed(wish: Experiment, files: Sequence[str]) -> Experiment:
+    """The same with the conversations of recorded sessions; raises CliError."""
+    from templatefix.trace.replay import loops_from
+    from templatefix.trace.sources import TraceError
+
+    try:
+        return replace(wish, scenarios=(), loops=loops_from([Path(file).expanduser() for file in files]))
+    except TraceError as error:
+        raise CliError(str(error)) from error
 
 
 def _scenario(name: str, size: int | None) -> Scenario:

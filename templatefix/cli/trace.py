@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from templatefix.cli.inputs import known, resolved, served, template_of
+from templatefix.cli.inputs import chat_template_of, known, resolved, served
 from templatefix.cli.output import CliError, colours, save, say, say_json, write
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def _template(word: str) -> tuple[str | None, KnownTemplate]:
     if not marked or Path(word).expanduser().exists():
         model, target = "", word
     found = resolved(target, None)
-    made = template_of(found)
+    made = chat_template_of(found)
     return model or None, KnownTemplate(found.name, made, served(found, made))
 
 
