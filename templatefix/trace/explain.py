@@ -135,7 +135,7 @@ class _Explainer:
         rates = self._rates_of(exchange, layout)
         if exchange.prompt_tokens is not None:
             rates.add(layout, layout.size, size)
-        if pair is not None and pair.exact:
+        if pair is not None:
             place = self._known_place(pair, exchange, Scale(layout, known, rates.by_kind), size, between)
             if place is not None:
                 known.append(place)
@@ -147,12 +147,14 @@ class _Explainer:
     ) -> tuple[int, int] | None:
         """Where two prompts part, in bytes and in tokens, as far as the engine tells."""
         kept, before = pair.kept_bytes, pair.before.prompt_tokens
+        if not pair.exact:
+            kept = min((start for start, _ in pair.lost_to_client()), default=0)
         common = exchange.logged.common_tokens if exchange.logged is not None and not between else None
         if not kept or pair.same:
             return None
-        if pair.whole:
+        if pair.exact and pair.whole:
             return (kept, before) if before is not None and before <= size else None
-        if common is not None:
+        if pair.exact and common is not None:
             return kept, common
         near = guess.tokens(kept)
         if exchange.cached_tokens and abs(near - exchange.cached_tokens) <= 0.15 * near + 8:
