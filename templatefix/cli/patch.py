@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from templatefix.cli.inputs import all_or, codes, known, resolved, template_of
+from templatefix.cli.inputs import all_or, codes, known, resolved, rules_of, selected, template_of
 from templatefix.cli.options import All, Format, Ignore, Kind, Select, SomeTarget
 from templatefix.cli.output import CliError, colours, complain, confirm, progress_line, save, say, say_json, write
 
@@ -50,13 +50,15 @@ def run(
     where = known("--placement", placement, PLACEMENTS)
     if every and (output is not None or tag is not None):
         raise CliError("--all makes a tag of every model that needs it; -o and --tag are for one")
+    chosen, left_out = codes(select), codes(ignore)
+    selected(rules_of(None), chosen, left_out)  # a code that no rule has is a slip, not a choice
     if every:
-        return _all(where, codes(select), codes(ignore), dry_run, force, yes, form)
+        return _all(where, chosen, left_out, dry_run, force, yes, form)
     (name,) = all_or([target] if target else [], False)
     found = resolved(name, kind)
     if tag is not None and found.shown is None:
         raise CliError(f"--tag is for models on a server, and {name} is none")
-    result = _patched(found, where, codes(select), codes(ignore))
+    result = _patched(found, where, chosen, left_out)
     code = int(bool(result.refused) and not result.changed)
     if form == "text":
         show(found, result, to_error=output == "-")

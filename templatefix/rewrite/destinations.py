@@ -52,13 +52,24 @@ class Destinations:
         inside = list(self._in_system_block(segment, loop))
         front = [*self._before_loop(segment, loop), *self._at_loop_head(segment, loop)]
         outside = self.layout.loop_of(segment.carrier) is None
-        alone = is_block(segment.plain) and (outside or self._opens_arm(segment) or not self._has_system_block(loop))
+        alone = is_block(segment.plain) and (
+            outside or self._opens_arm(segment) or self._is_turn(segment, loop) or not self._has_system_block(loop)
+        )
         yield from [*front, *inside] if alone else [*inside, *front]
 
     def _opens_arm(self, segment: Segment) -> bool:
         """Whether nothing is printed in front of a segment in the turn it stands in."""
         place = self.layout.place(segment.carrier)
         return all(is_blank(node) for node in place.list.nodes[: place.index])
+
+    def _is_turn(self, segment: Segment, loop: RangeNode) -> bool:
+        """Whether a segment opens as the system block does: inside it would be a block in a block."""
+        mark, printed = _MARK.match(segment.plain.strip()), self._system_action(loop)
+        return (
+            mark is not None
+            and printed is not None
+            and mark[0] in _MARK.findall(self.markup.text_before(printed, None))
+        )
 
     def _has_system_block(self, loop: RangeNode) -> bool:
         """Whether marks close the system text in front of a loop."""

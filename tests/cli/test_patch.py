@@ -153,12 +153,21 @@ def test_a_renderer_in_a_modelfile_is_refused(templatefix: Any, alone: Path) -> 
         (("moving.tmpl", "--tag", "owl:2"), "--tag is for models on a server, and moving.tmpl is none"),
         (("moving.tmpl", "-o", "none/out"), "none/out cannot be written: No such file or directory"),
         (("none.tmpl",), "there is no file none.tmpl"),
+        (("moving.tmpl", "--select", "TF1O1"), "TF1O1 is no rule code; they look like TF101"),
     ],
 )
 def test_bad_usage(templatefix: Any, alone: Path, args: tuple[str, ...], sentence: str) -> None:
     (alone / "moving.tmpl").write_text(MOVING)
     done = templatefix("patch", *args)
     assert (done.code, done.err) == (2, f"templatefix: {sentence}\n")
+
+
+@pytest.mark.parametrize("option", ["--select", "--ignore"])
+def test_codes_that_no_rule_has(templatefix: Any, alone: Path, option: str) -> None:
+    (alone / "moving.tmpl").write_text(MOVING)
+    done = templatefix("patch", "moving.tmpl", option, "TF999")
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith("templatefix: there is no rule TF999; there are TF101, ")
 
 
 def test_written_files_are_whole_and_keep_their_mode(templatefix: Any, alone: Path) -> None:

@@ -74,6 +74,22 @@ def test_a_block_that_needs_a_system_text_opens_for_tools_as_well() -> None:
     assert template.render(Request((user,))).text == "<|im_begin|>user\nhello<|im_stop|>\n<|im_begin|>assistant\n\n"
 
 
+def test_a_block_of_its_own_is_not_put_into_another() -> None:
+    text = (
+        "{{ if .System }}<sys>{{ .System }}</sys>{{ end }}{{ range $i, $m := .Messages }}"
+        '{{ if ne .Role "system" }}<{{ .Role }}>{{ .Content }}{{ range .ToolCalls }}{{ json .Function }}{{ end }}</s>'
+        "{{ if and $.Tools (le (len (slice $.Messages $i)) 1) }}<sys>At hand: {{ $.Tools }}</sys>{{ end }}"
+        "{{ end }}{{ end }}<assistant>"
+    )
+    result = patch(GoChatTemplate(text))
+    assert result.changed, result.refused
+    tools = ({"type": "function", "function": {"name": "f", "description": "d", "parameters": {"type": "object"}}},)
+    request = Request(({"role": "system", "content": "Be kind."}, {"role": "user", "content": "hello"}), tools)
+    prompt = GoChatTemplate(result.template).render(request).text
+    assert prompt.startswith("<sys>Be kind.</sys><sys>At hand: [{")
+    assert prompt.endswith("}]</sys><user>hello</s><assistant>")
+
+
 def test_without_a_system_block_the_tools_stand_before_the_first_turn() -> None:
     text = patched("inst").template
     opening = '{{- if and $.Tools $pending (ne .Role "system") }}{{ $pending = false }}'
