@@ -81,14 +81,15 @@ def judge(evidence: Evidence) -> tuple[Verdict, str | None]:
     if not evidence.renders:
         error = next(run.error for run in core if run.error is not None)
         return "not-evaluated", f"no conversation could be rendered: {error}"
-    failed = next((run for run in core if run.error is not None), None)
+    cut = [run for run in core if run.beyond]
+    failed = next((run for run in core if run.error is not None and not run.beyond), None)
     if failed is not None:
         return (
             "broken",
             f"step {len(failed.steps)} of the loop {failed.loop.name} cannot be rendered: {failed.error}",
         )
     if evidence.takes_tools:
-        bare = next((run for run in core if not any(step.tools for step in run.steps)), None)
+        bare = next((run for run in core if not run.beyond and not any(step.tools for step in run.steps)), None)
         if bare is not None:
             return "broken", f"the tool definitions are in no prompt of the loop {bare.loop.name}"
     chats = None
@@ -98,4 +99,7 @@ def judge(evidence: Evidence) -> tuple[Verdict, str | None]:
         chats += ": judged on chats"
     if any(run.lost for run in core):
         return "unstable", chats
+    if cut:
+        whole = f"{len(core) - len(cut)} of {len(core)} loops could be rendered"
+        return "not-evaluated", f"the template is too large or too slow: {whole} ({cut[0].error})"
     return "stable", chats

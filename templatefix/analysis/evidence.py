@@ -11,7 +11,17 @@ from templatefix.analysis.changes import Change, changes
 from templatefix.analysis.dependence import TreeReading, read
 from templatefix.analysis.findings import Cost
 from templatefix.analysis.gotree_items import Suspect, TooComplex, flatten
-from templatefix.analysis.loops import CUT, Loop, chat_loops, core_loops, other_loops, system, without_tools
+from templatefix.analysis.loops import (
+    CUT,
+    Loop,
+    chat_loops,
+    core_loops,
+    other_loops,
+    system,
+    thinking_loop,
+    without_tools,
+)
+from templatefix.analysis.metering import Metered
 from templatefix.analysis.sampling import loops_around, samples
 from templatefix.analysis.stability import LoopRun, run_loop
 from templatefix.chat.go import GoChatTemplate
@@ -21,7 +31,6 @@ from templatefix.chat.serving import Serving
 from templatefix.gotemplate.nodes import RangeNode
 from templatefix.gotemplate.source import Span
 
-_LIMITS = ("template: more than ", "template: output longer than ")  # sentences of the executor's own
 _SEED, _SAMPLES = 20261129, 60  # of the search for loops
 
 
@@ -70,14 +79,18 @@ class Evidence:
 
     def run(self, loop: Loop) -> LoopRun:
         """Render a loop as the server would."""
-        return run_loop(self.template, loop, self.served)
+        return run_loop(self._metered, loop, self.served)
+
+    @cached_property
+    def _metered(self) -> Metered:
+        return Metered(self.template)
 
     def _runs(self, loops: Iterable[Loop]) -> Iterator[LoopRun]:
-        # A template that goes beyond a limit does so at great length: once is enough.
+        # A template that goes beyond a limit takes its time for it: once is enough.
         beyond: RenderError | None = None
         for loop in loops:
             run = self.run(loop) if beyond is None else LoopRun(loop, (), beyond)
-            if run.error is not None and run.error.message.startswith(_LIMITS):
+            if run.beyond:
                 beyond = run.error
             yield run
 
@@ -88,7 +101,14 @@ class Evidence:
 
     @cached_property
     def _fixed(self) -> tuple[LoopRun, ...]:
-        return tuple(self._runs(core_loops() if self.takes_tools else chat_loops()))
+        if not self.takes_tools:
+            return tuple(self._runs((*chat_loops(), *[without_tools(loop) for loop in self._thinking])))
+        return tuple(self._runs((*core_loops(), *self._thinking)))
+
+    @property
+    def _thinking(self) -> tuple[Loop, ...]:
+        # llama-server lets a model think unless told otherwise, and takes its thoughts back with the history.
+        return (thinking_loop(core=True),) if self.thinks and self.template.kind == "jinja" else ()
 
     def _search(self) -> Iterator[LoopRun]:
         # What the tree calls unstable and no fixed loop shows: look for a loop that does.
@@ -118,7 +138,9 @@ class Evidence:
     @cached_property
     def others(self) -> tuple[LoopRun, ...]:
         """The loops that give notes."""
-        loops = other_loops(self.thinks)
+        loops = [
+            loop for loop in other_loops(self.thinks) if not any(core.name == loop.name for core in self._thinking)
+        ]
         return tuple(self._runs([loop if self.takes_tools else without_tools(loop) for loop in loops]))
 
     @cached_property

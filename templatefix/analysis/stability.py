@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from templatefix.analysis.loops import Loop
+from templatefix.analysis.metering import is_beyond
 from templatefix.analysis.tools import Pass, tool_passes
 from templatefix.chat.rendering import ChatTemplate, Piece, RenderError, Rendering
 from templatefix.chat.request import Request
@@ -57,6 +58,11 @@ class LoopRun:
     loop: Loop
     steps: tuple[Step, ...]
     error: RenderError | None  # of the request behind the last step
+
+    @property
+    def beyond(self) -> bool:
+        """Whether it was ended by a limit of this program, not by the template."""
+        return is_beyond(self.error)
 
     @cached_property
     def tails(self) -> tuple[int, ...]:

@@ -99,6 +99,12 @@ class GoChatTemplate:
         )
 
     @property
+    def steps(self) -> int:
+        """How many steps all renders so far took, nodes that are executed but once apart."""
+        made = [self.__dict__.get(name) for name in ("_executor", "_last_executor")]
+        return sum([executor.steps for executor in made if executor is not None])
+
+    @property
     def _root(self) -> ListNode:
         return with_response(self.tree.root) if self.derived.response_appended else self.tree.root
 
@@ -124,6 +130,10 @@ class GoChatTemplate:
     def render(self, request: Request) -> Rendering:
         """Render a request, `think` taken literally; raises RenderError."""
         return Rendering(tuple([_piece(*raw) for raw in self.raw_pieces(request)]))
+
+    def on_day(self, date: datetime.date) -> GoChatTemplate:
+        """The same template on another day."""
+        return GoChatTemplate(self.source, date=date, limits=self.limits)
 
     def as_served(self, request: Request) -> Request:
         """The request as the server would render it: thinking is on where there are think tags and nobody spoke."""

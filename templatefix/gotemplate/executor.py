@@ -49,6 +49,7 @@ class Executor:
         self.functions: dict[str, Function] = {**BUILTINS, **(functions or {})}
         self.custom = frozenset(functions or ())
         self.missing_is_zero = missing_is_zero
+        self.steps = 0  # that all executions so far took
         own = tree.source.name
         named = dict(tree.templates if templates is None else templates)
         named[own] = root or named.get(own, tree.root)
@@ -75,7 +76,10 @@ class Executor:
     def _attempt(self, data: Any, limits: Limits) -> list[RawPiece]:
         root = INVALID if data is None else data
         state = State(root, limits, self.main.slots)
-        self.main.run(state, root)
+        try:
+            self.main.run(state, root)
+        finally:
+            self.steps += limits.steps - state.steps
         if sum([len(text) for _, _, text in state.out]) > limits.output:
             raise limit_error(f"output longer than {limits.output} characters", self.tree.source)
         return state.out

@@ -143,7 +143,12 @@ def _summary(checked: Checked, style: Style) -> str:
     counts = [(severity, sum(f.severity == severity for f in checked.findings)) for severity in SEVERITIES]
     said = [_plural(count, severity) for severity, count in counts if count]
     mended = sum(finding.fixable for finding in checked.findings)
-    line = f"{readable(checked.target)}: {checked.verdict}" + (f", {', '.join(said)}" if said else ", nothing found")
+    if checked.verdict == "not-evaluated":
+        said.insert(0, "not evaluated")
+    else:
+        said.insert(0, checked.verdict)
+        said += [] if checked.findings else ["nothing found"]
+    line = f"{readable(checked.target)}: {', '.join(said)}"
     if mended:
         line += f"; patch mends {mended} of {len(checked.findings)}"
     return style.bold(_verdict_style(checked, line, style))
