@@ -225,11 +225,17 @@ class Evidence:
             line = source.position(suspect.node.span.start).line
             said.append(f"line {line} depends on later messages as it reads, but no loop shows it")
         suspects = [suspect.node.span for suspect in self.reading.suspects]
+        unread: dict[int, dict[str, None]] = {}  # the loops that show a line to change
         for change in self.core_changes:
-            spans = sorted({piece.span for piece in change.pieces})
+            # What a named template prints stands in the branches around its call.
+            around = {branch.span for piece in change.pieces for branch in self.reading.via(piece.span)}
+            spans = sorted(around.union(piece.span for piece in change.pieces))
             if not any(_any_within(suspect, spans) for suspect in suspects):
                 line = source.position(self.place(change).start).line
-                said.append(f"line {line} changes on the loop {change.run.loop.name}, but its text does not say why")
+                unread.setdefault(line, {})[change.run.loop.name] = None
+        for line, loops in unread.items():
+            where = f"loop {next(iter(loops))}" if len(loops) == 1 else f"loops {', '.join(loops)}"
+            said.append(f"line {line} changes on the {where}, but its text does not say why")
         return tuple(dict.fromkeys(said))
 
 

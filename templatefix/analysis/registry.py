@@ -42,12 +42,10 @@ def load_rules(folders: Iterable[Path] = ()) -> tuple[Rule, ...]:
     return tuple(rules[code] for code in sorted(rules))
 
 
-def find_rule(code: str, folders: Iterable[Path] = ()) -> Rule | None:
+def find_rule(code: str, rules: Iterable[Rule]) -> Rule | None:
     """The rule with a code or a name."""
     wanted = code.strip()
-    return next(
-        (rule for rule in load_rules(folders) if wanted.upper() == rule.CODE or wanted.lower() == rule.NAME), None
-    )
+    return next((rule for rule in rules if wanted.upper() == rule.CODE or wanted.lower() == rule.NAME), None)
 
 
 def page(rule: Rule) -> str:

@@ -16,12 +16,11 @@ def run(
     rules: Rules = None,
 ) -> int:
     """Print a rule's page: what it finds, why it matters, how it is mended."""
-    from templatefix.analysis.registry import page
+    from templatefix.analysis.registry import find_rule, page
 
     known = rules_of(rules)
-    wanted = code.strip()
-    for rule in known:
-        if wanted.upper() == rule.CODE or wanted.lower() == rule.NAME:
-            say(page(rule))
-            return 0
-    raise CliError(f"there is no rule {code}; there are {', '.join(rule.CODE for rule in known)}")
+    rule = find_rule(code, known)
+    if rule is None:
+        raise CliError(f"there is no rule {code}; there are {', '.join(rule.CODE for rule in known)}")
+    say(page(rule))
+    return 0

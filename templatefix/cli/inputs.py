@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from templatefix.chat.request import Request
     from templatefix.servers.targets import Target
 
-_CODE = re.compile(r"TF([1-9][0-9]{0,2})?")  # a rule, or the codes that begin so
+_CODE = re.compile(r"[A-Z]+[0-9]*")  # a rule, or the codes that begin so; a user's own need not begin with TF
 T = TypeVar("T", bound=str)
 
 

@@ -6,13 +6,11 @@ from typing import Annotated
 
 import typer
 
-Targets = Annotated[list[str], typer.Argument(metavar="TARGET", help="Models, files, or - for standard input.")]
 SomeTargets = Annotated[
     list[str] | None, typer.Argument(metavar="TARGET", help="Models, files, or - for standard input.")
 ]
 SomeTarget = Annotated[str | None, typer.Argument(metavar="TARGET", help="A model, a file, or - for standard input.")]
 All = Annotated[bool, typer.Option("--all", help="Every model on the server.")]
-Target = Annotated[str, typer.Argument(metavar="TARGET", help="A model, a file, or - for standard input.")]
 Kind = Annotated[
     str | None,
     typer.Option(

@@ -18,7 +18,6 @@ from templatefix.gotemplate.nodes import (
     TextNode,
     WithNode,
 )
-from templatefix.gotemplate.source import Span
 from templatefix.gotemplate.visitor import walk
 from templatefix.rewrite.layout import Layout, is_blank
 from templatefix.rewrite.operands import conjuncts, path_of, single
@@ -263,10 +262,3 @@ def _is_name(action: ActionNode) -> bool:
 
 def _plain(nodes: ListNode) -> str:
     return "".join([node.text for node in walk(nodes) if isinstance(node, TextNode)])
-
-
-def span_of(nodes: ListNode) -> Span:
-    """From the first node of a list to its last."""
-    if not nodes.nodes:
-        return Span(nodes.span.start, nodes.span.start)
-    return Span(nodes.nodes[0].span.start, nodes.nodes[-1].span.end)

@@ -118,6 +118,30 @@ def test_a_dependence_that_no_loop_shows_is_said() -> None:
     assert found.disagreement == ("line 1 depends on later messages as it reads, but no loop shows it",)
 
 
+def test_what_a_named_template_prints_stands_under_the_conditions_of_its_call() -> None:
+    found = check(
+        '{{ define "tools" }}<tools>{{ .Tools }}</tools>{{ end }}'
+        '{{ range $i, $m := .Messages }}<{{ .Role }}>{{ if eq (len (slice $.Messages $i)) 1 }}{{ template "tools" $ }}'
+        "{{ end }}{{ .Content }}{{ end }}"
+    )
+    assert found.verdict == "unstable"
+    assert found.disagreement == ()
+
+
+def test_a_change_that_the_text_does_not_explain_is_said_once() -> None:
+    # The last message is printed apart, so that the first loop does not print what the second part did.
+    found = check(
+        "{{ json .Tools }}{{ range $i, $m := .Messages }}{{ if le (len (slice $.Messages $i)) 1 }}{{ break }}{{ end }}"
+        "<{{ .Role }}>{{ .Content }}{{ end }}"
+        "{{ $last := 0 }}{{ range $i, $m := .Messages }}{{ $last = $i }}{{ end }}"
+        "{{ with index .Messages $last }}(({{ .Content }})){{ end }}"
+    )
+    assert found.verdict == "unstable"
+    (sentence,) = found.disagreement
+    assert sentence.startswith("line 1 changes on the loops single-call, ")
+    assert sentence.endswith(", but its text does not say why")
+
+
 def test_warnings_do_not_make_a_template_unstable() -> None:
     found = check(
         "{{ .System }}{{ json .Tools }}{{ json .Tools }}{{ range .Messages }}<{{ .Content }}>{{ end }}<assistant>\n\n"

@@ -41,11 +41,11 @@ def test_all_codes_of_the_contract_are_there() -> None:
 
 
 def test_rules_are_found_by_code_and_name() -> None:
-    rule = find_rule("tf101")
+    rule = find_rule("tf101", shipped_rules())
     assert rule is not None
-    assert rule is find_rule("tools-follow-last-message")
+    assert rule is find_rule("tools-follow-last-message", shipped_rules())
     assert page(rule).startswith("TF101 tools-follow-last-message")
-    assert find_rule("TF999") is None
+    assert find_rule("TF999", shipped_rules()) is None
 
 
 def test_a_folder_of_ones_own(tmp_path: Path) -> None:

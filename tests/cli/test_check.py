@@ -160,7 +160,7 @@ def test_no_server_is_said(templatefix: Any) -> None:
     [
         (("--format", "xml"), "--format takes text, json, sarif, junit or github, not xml"),
         (("--fail-on", "panic"), "--fail-on takes error, warning or info, not panic"),
-        (("--select", "E501"), "E501 is no rule code; they look like TF101"),
+        (("--select", "101"), "101 is no rule code; they look like TF101"),
         (("--rules", "nowhere"), "nowhere: no such folder of rules"),
     ],
 )
@@ -175,12 +175,12 @@ from templatefix.analysis.rule import Rule
 
 
 class NoPirates(Rule):
-    """TF999 no-pirates
+    """OWN1 no-pirates
 
     Pirates do not belong into prompts.
     """
 
-    CODE = "TF999"
+    CODE = "OWN1"
     NAME = "no-pirates"
     SEVERITY = "warning"
     FIXABLE = False
@@ -198,11 +198,11 @@ def test_rules_of_ones_own(templatefix: Any, alone: Path) -> None:
     (alone / "rules").mkdir()
     (alone / "rules" / "pirates.py").write_text(RULE)
     (alone / "chat.tmpl").write_text("You are a pirate." + CHAT)
-    done = templatefix("check", "chat.tmpl", "--rules", "rules", "--select", "TF999", "--fail-on", "warning")
+    done = templatefix("check", "chat.tmpl", "--rules", "rules", "--select", "OWN1", "--fail-on", "warning")
     assert done.code == 1
-    assert "warning TF999 no-pirates\n  There is a pirate.\n" in done.out
+    assert "warning OWN1 no-pirates\n  There is a pirate.\n" in done.out
     assert templatefix("explain", "no-pirates", "--rules", "rules").out == (
-        "TF999 no-pirates\n\nPirates do not belong into prompts.\n"
+        "OWN1 no-pirates\n\nPirates do not belong into prompts.\n"
     )
 
 
