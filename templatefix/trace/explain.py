@@ -116,9 +116,13 @@ class _Explainer:
         if exchange.model and exchange.slot is None:
             key = (exchange.model, None)
         seen = self._on_slot.setdefault(key, [])
-        found = [other for other in seen if link.before is not None and other > link.before]
+        found: list[int] = []
+        for other in reversed(seen):
+            if link.before is None or other <= link.before:
+                break
+            found.append(other)
         seen.append(index)
-        return found
+        return found[::-1]
 
     def _scale(
         self,

@@ -299,10 +299,10 @@ def _dumps(rows: Sequence[Exchange], log: LogRead) -> dict[str, int]:
 
 def _logged(log: LogRead) -> list[Exchange]:
     """What a log alone tells, in the order in which prompts were begun."""
-    items = sorted(enumerate(log.items), key=lambda entry: (_place(log, entry[1][0]), entry[1][1].line, entry[0]))
+    places = {source: place for place, source in enumerate(log.sources)}
     rows: list[Exchange] = []
     events: list[LogEvent] = []
-    for _, (source, item) in items:
+    for source, item in sorted(log.items, key=lambda entry: (places[entry[0]], entry[1].line)):
         if isinstance(item, LogEvent):
             if item.kind in ("restart", "truncated", "selection"):
                 events.append(item)
@@ -310,10 +310,6 @@ def _logged(log: LogRead) -> list[Exchange]:
         rows.append(_row(source, item, tuple(events)))
         events = []
     return rows
-
-
-def _place(log: LogRead, source: str) -> int:
-    return log.sources.index(source)
 
 
 def _row(source: str, item: LoggedRequest, events: Iterable[LogEvent]) -> Exchange:
