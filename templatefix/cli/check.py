@@ -10,7 +10,7 @@ import typer
 
 from templatefix.cli.inputs import all_or, chat_template_of, codes, known, resolved, rules_of, selected
 from templatefix.cli.options import All, Ignore, Kind, Rules, Select, SomeTargets
-from templatefix.cli.output import CliError, colours, complain, say_json, write, write_bytes
+from templatefix.cli.output import CliError, colours, complain, fault, say_json, write, write_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -72,12 +72,14 @@ def run(
 def _check(target: str, kind: str | None, analysed: Callable[[ChatTemplate, Serving], Analysis]) -> Checked:
     """Check one target; a failure is part of the result, so that it stops no other."""
     try:
-        found = resolved(target, kind)
-    except CliError as error:
+        return look(resolved(target, kind), analysed)
+    except BrokenPipeError:
+        raise
+    except Exception as error:
         from templatefix.report.checked import Checked
 
-        return Checked(target, failure=str(error))
-    return look(found, analysed)
+        said = str(error) if isinstance(error, CliError) else f"{target}: {fault(error)}"
+        return Checked(target, failure=said)
 
 
 def look(found: Target, analysed: Callable[[ChatTemplate, Serving], Analysis]) -> Checked:

@@ -15,6 +15,18 @@ class CliError(Exception):
     """Something that keeps a command from its work; the string is one sentence, perhaps with a picture below it."""
 
 
+def fault(error: Exception) -> str:
+    """What to say of an error that nobody foresaw. With TEMPLATEFIX_TRACEBACK set it is raised again."""
+    if isinstance(error, RecursionError):
+        return "the input is nested too deeply for this program"
+    if os.environ.get("TEMPLATEFIX_TRACEBACK"):
+        raise error
+    return (
+        f"a fault in templatefix itself, please report it: {type(error).__name__}: {error} "
+        "(TEMPLATEFIX_TRACEBACK=1 shows where)"
+    )
+
+
 def say(text: str) -> None:
     """Write a result, with a line end."""
     write(text if text.endswith("\n") else text + "\n")

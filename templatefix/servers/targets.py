@@ -21,7 +21,7 @@ from templatefix.servers.shown import Shown, is_jinja
 Kind = Literal["go", "modelfile", "model", "registry", "jinja", "gguf", "server"]
 KINDS = ("model", "go", "jinja", "modelfile", "gguf")  # what `--as` takes
 REGISTRY = "registry:"
-LIMIT = 16 * 1024 * 1024  # bytes; no chat template comes near it
+LIMIT = 4 * 1024 * 1024  # bytes; no chat template comes near it
 
 _NO_TEMPLATE = "{{ .Prompt }}"  # what a tag without a template shows
 _CONFIGS = ("tokenizer_config.json", "chat_template.json")  # Hugging Face's
@@ -163,8 +163,8 @@ def _of_registry(target: str) -> Target:
 
 
 def _of_file(target: str, kind: str | None) -> Target:
-    path = Path(target).expanduser()
     try:
+        path = Path(target).expanduser()
         if path.is_dir():
             raise TargetError(f"{target} is a folder, not a template")
         with path.open("rb") as file:
@@ -175,6 +175,8 @@ def _of_file(target: str, kind: str | None) -> Target:
         raise TargetError(f"there is no file {target}") from None
     except OSError as error:
         raise TargetError(f"{target} cannot be read: {error.strerror or error}") from error
+    except RuntimeError as error:  # a home folder that is not known
+        raise TargetError(f"{target} cannot be read: {error}") from error
     return _of_bytes(target, data, kind, path)
 
 

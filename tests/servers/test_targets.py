@@ -105,8 +105,13 @@ def test_without_a_server_the_sentence_says_so() -> None:
         ("t.jinja", "{{ x }}".encode("utf-16"), None, "t.jinja is UTF-16 text; a Jinja template is UTF-8"),
         ("tokenizer_config.json", b"{", None, "tokenizer_config.json is not JSON"),
         ("tokenizer_config.json", b"[]", None, "tokenizer_config.json has no chat_template"),
-        ("chat_template.json", b'{"chat_template": [{"name": "rag"}]}', None, "chat_template.json has no chat_template"),
-        ("t", b"x" * (LIMIT + 1), None, "t has more than 16 MB, which is no chat template"),
+        (
+            "chat_template.json",
+            b'{"chat_template": [{"name": "rag"}]}',
+            None,
+            "chat_template.json has no chat_template",
+        ),
+        ("t", b"x" * (LIMIT + 1), None, "t has more than 4 MB, which is no chat template"),
         ("Modelfile", b"SYSTEM x\n", None, "Modelfile: there is no FROM line"),
         (
             "Modelfile",
