@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
@@ -12,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from templatefix import __version__
-from templatefix.cli.output import CliError, complain, quiet_pipes
+from templatefix.cli.output import CliError, complain, fault, quiet_pipes
 
 DONE, FOUND, FAILED = 0, 1, 2
 INTERRUPTED, PIPE_CLOSED = 130, 141  # as a shell shows SIGINT and SIGPIPE
@@ -118,16 +117,8 @@ def _guarded(command: Callable[..., int]) -> Callable[..., int]:
             return PIPE_CLOSED
         except KeyboardInterrupt:
             return INTERRUPTED
-        except RecursionError:
-            complain("the input is nested too deeply for this program")
-            return FAILED
         except Exception as error:
-            if os.environ.get("TEMPLATEFIX_TRACEBACK"):
-                raise
-            complain(
-                f"a fault in templatefix itself, please report it: {type(error).__name__}: {error} "
-                "(TEMPLATEFIX_TRACEBACK=1 shows where)"
-            )
+            complain(fault(error))
             return FAILED
 
     return guarded
