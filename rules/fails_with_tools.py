@@ -9,6 +9,8 @@ from templatefix.analysis.findings import Finding
 from templatefix.analysis.rule import Rule
 from templatefix.gotemplate.source import Span
 
+_WRONG_FIELD = "can't evaluate field"  # in Go's sentence; of other failures no repair is known
+
 
 class FailsWithTools(Rule):
     """TF305 fails-with-tools
@@ -60,6 +62,13 @@ class FailsWithTools(Rule):
             span = run.error.span or Span(0, 0)
             if span not in seen:
                 seen.add(span)
+                message = run.error.message
                 yield self.finding(
-                    evidence, f"Rendering fails: {run.error.message}", span, run, len(run.steps), error=True
+                    evidence,
+                    f"Rendering fails: {message}",
+                    span,
+                    run,
+                    len(run.steps),
+                    error=True,
+                    fixable=_WRONG_FIELD in message,
                 )

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from templatefix.analysis.analyse import analyse
 from templatefix.chat.go import GoChatTemplate
 from templatefix.chat.request import Request
 from templatefix.rewrite.patch import PatchResult, patch
@@ -197,6 +198,16 @@ def test_what_cannot_be_mended_is_refused_with_the_place() -> None:
     assert result.template == text
     assert [refusal.code for refusal in result.refused] == ["TF305"]
     assert "no repair of it is known: template: :1:" in result.refused[0].reason
+
+
+def test_a_failure_that_no_repair_is_known_of_is_not_called_fixable() -> None:
+    template = GoChatTemplate(
+        STABLE.replace("{{ .Content }}", "{{ .Content }}{{ if .ToolCalls }}{{ slice .Role 99 }}{{ end }}")
+    )
+    (found,) = [finding for finding in analyse(template).findings if finding.code == "TF305"]
+    assert "slice" in found.message
+    assert not found.fixable
+    assert [refusal.code for refusal in patch(template).refused] == ["TF305"]
 
 
 def test_codes_left_out_are_refused_where_they_decide() -> None:
