@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 from templatefix.chat.rendering import Origin, Piece, Rendering
 from templatefix.gotemplate.source import Position
+from templatefix.report.width import ahead, back, width
 
 _WIDTH = 100  # of a row; a text that is longer is cut in the middle
 _LEAST = 24  # columns of text, however wide the rest
@@ -52,12 +53,12 @@ def _datum(origin: Origin) -> str:
 
 def _quoted(text: str) -> str:
     readable = text.encode("utf-8", "backslashreplace").decode()
-    escaped = "".join(char if char.isprintable() else ascii(char)[1:-1] for char in readable)
+    escaped = "".join(char if char.isprintable() and char != "\\" else ascii(char)[1:-1] for char in readable)
     return f'"{escaped}"'
 
 
 def _cut(text: str, room: int) -> str:
-    if len(text) <= room:
+    if width(text) <= room:
         return text
     head = (room - 1) // 2
-    return f"{text[:head]}…{text[len(text) - (room - 1 - head) :]}"
+    return f"{text[: ahead(text, 0, head)]}…{text[back(text, len(text), room - 1 - head) :]}"
