@@ -12,6 +12,7 @@ from templatefix.trace.exchange import Exchange
 from templatefix.trace.texts import common, common_end
 
 _ALIKE = 0.5  # of a text, from its ends, that makes it the same text with a change in it
+_BLOCK = 200  # characters of a prompt that are not the same by chance
 _RECENT = 64  # conversations that are looked at
 
 
@@ -42,17 +43,21 @@ def essence(message: Mapping[str, Any]) -> tuple[Any, ...]:
 def linked(exchanges: Sequence[Exchange]) -> list[Link]:
     """The place of each exchange, in their order."""
     links: list[Link] = []
-    last: dict[int, int] = {}  # of each conversation; in the order of use
+    count = 0
+    last: dict[int, int] = {}  # of the conversations that were used last, in that order
     for index, exchange in enumerate(exchanges):
         best, found = 0.0, None
-        for conversation, before in list(last.items())[-_RECENT:]:
+        for conversation, before in last.items():
             score = continues(exchanges[before], exchange)
             if score and score >= best:
                 best, found = score, conversation
         if found is None:
-            found = 1 + max((link.conversation for link in links), default=-1) if links else 0
+            found = count
+            count += 1
         links.append(Link(found, last.pop(found, None)))
         last[found] = index
+        if len(last) > _RECENT:
+            del last[next(iter(last))]
     return links
 
 
@@ -67,7 +72,9 @@ def continues(before: Exchange, after: Exchange) -> float:
             return 0.0
         size = common(before.prompt, after.prompt)
         share = size / max(1, min(len(before.prompt), len(after.prompt)))
-        return share if share >= _ALIKE else 0.0
+        middle = before.prompt[len(before.prompt) // 2 :][:_BLOCK]
+        again = len(middle) == _BLOCK and middle in after.prompt
+        return share if share >= _ALIKE else _ALIKE if again else 0.0
     assert before.request is not None
     assert after.request is not None
     return _continues(before.request.messages, after.request.messages)

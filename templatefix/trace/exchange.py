@@ -16,7 +16,8 @@ Figures = Literal["engine", "field", "log", "estimate"]
 class Exchange:
     """A request with its answer; what nobody recorded is None."""
 
-    source: str  # file, with a line where there are several in one
+    source: str  # file
+    line: int = 0  # of the file; 0: all of it
     time: str | None = None
     path: str = ""
     model: str | None = None
@@ -31,6 +32,11 @@ class Exchange:
     logged: LoggedRequest | None = None
     events: tuple[LogEvent, ...] = ()  # that the log holds between the request before and this one
     dump: str = ""  # name of the file that the server wrote the request to
+
+    @property
+    def place(self) -> str:
+        """File and line."""
+        return f"{self.source}:{self.line}" if self.line else self.source
 
     @property
     def readable(self) -> bool:

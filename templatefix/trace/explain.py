@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from templatefix.trace.sources import joined, read_sources
 from templatefix.trace.templates import KnownTemplate, known_templates
 from templatefix.trace.verdict import Case, judged
 
+_RECENT = 1000  # requests on a slot that can stand between two of one conversation
 _ROLES: Mapping[str, PartRole] = {"system": "system", "user": "user", "assistant": "assistant", "tool": "tool"}
 
 
@@ -27,7 +29,7 @@ def explain(paths: Sequence[Path], given: Mapping[str | None, KnownTemplate] | N
     exchanges = joined(sources)
     find = known_templates(sources.templates, given or {})
     explainer = _Explainer(exchanges, [find(exchange.model) for exchange in exchanges])
-    requests = tuple([explainer.traced(index) for index in range(len(exchanges))])
+    requests = tuple(explainer.traced(index) for index in range(len(exchanges)))
     return Session(tuple(sources.names), requests, tuple(sources.unread), tuple(explainer.missing(requests)))
 
 
@@ -38,9 +40,9 @@ class _Explainer:
         self._exchanges = exchanges
         self._templates = templates
         self._links: list[Link] = linked(exchanges)
-        self._layouts: dict[int, Layout | None] = {}
+        self._layouts: dict[int, Layout] = {}
         self._rates: dict[tuple[str, bool], Rates] = {}  # by model, and whether its template is known
-        self._on_slot: dict[tuple[str, int | None], list[int]] = {}
+        self._on_slot: dict[tuple[str, int | None], deque[int]] = {}  # the latest requests
         self._in_force: dict[str, str] = {}  # which template, by model, as the log says
         warm = [
             exchange.cached_tokens
@@ -56,7 +58,9 @@ class _Explainer:
         selected = self._selected(exchange)
         if template is not None and template.template.kind == "go" and selected not in ("", "go_template"):
             template = None  # another one makes this model's prompts
-        layout = self._layouts[index] = layout_of(exchange, template)
+        layout = layout_of(exchange, template)
+        if layout is not None:
+            self._layouts[index] = layout
         size = self._size(exchange, layout)
         pair, between = None, self._between(index)
         before = self._exchanges[link.before] if link.before is not None else None
@@ -115,7 +119,7 @@ class _Explainer:
         key = (exchange.logged.process if exchange.logged else "", exchange.slot)
         if exchange.model and exchange.slot is None:
             key = (exchange.model, None)
-        seen = self._on_slot.setdefault(key, [])
+        seen = self._on_slot.setdefault(key, deque(maxlen=_RECENT))
         found: list[int] = []
         for other in reversed(seen):
             if link.before is None or other <= link.before:

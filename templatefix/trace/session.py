@@ -89,7 +89,7 @@ def _request(request: Traced) -> dict[str, Any]:
         "fresh_tokens": request.fresh_tokens,
         "new_tokens": request.new_tokens,
         "figures": request.figures,
-        "source": exchange.source,
+        "source": exchange.place,
         "path": exchange.path,
         "before": request.before,
         "between": list(request.between),

@@ -195,13 +195,13 @@ def _take(path: Path, line: int, row: Any, sources: Sources) -> str | None:
         return "the server refused this request"
     answer = row.get("answer", row.get("response") if "request" in row else None)
     answers = answer if isinstance(answer, list) else [answer]
-    exchange = exchange_of(str(row.get("path", "")), body, answers, f"{path}:{line}")
+    exchange = exchange_of(str(row.get("path", "")), body, answers, str(path))
     if exchange is None:
         return None if "path" in row else "no request for text: it has no messages"
     if row.get("answer_unread"):
         sources.unread.append(Unread(str(path), line, "parts of this answer are not JSON", int(row["answer_unread"])))
     time = row.get("time")
-    sources.exchanges.append(replace(exchange, time=time if isinstance(time, str) else None))
+    sources.exchanges.append(replace(exchange, line=line, time=time if isinstance(time, str) else None))
     return None
 
 
@@ -215,7 +215,7 @@ def joined(sources: Sources) -> list[Exchange]:
 
 def _ordered(exchanges: list[Exchange]) -> list[Exchange]:
     """Several files are brought into the order of their times, where all have one; else they stay as they are."""
-    files = {exchange.source.rpartition(":")[0] or exchange.source for exchange in exchanges}
+    files = {exchange.source for exchange in exchanges}
     times = [exchange.time for exchange in exchanges]
     if len(files) < 2 or any(time is None for time in times):
         return exchanges
@@ -226,7 +226,8 @@ def _with_log(exchanges: list[Exchange], log: LogRead) -> list[Exchange]:
     """Requests and log are matched by dumps, by sizes, and by their order; what only the log has stands between."""
     rows = _logged(log)
     if not any(exchange.readable and exchange.logged is None for exchange in exchanges):
-        return exchanges + rows
+        log.items.clear()
+        return exchanges + rows if exchanges else rows
     found = _matches(exchanges, rows, log)
     merged: list[Exchange] = []
     at = 0
@@ -280,7 +281,7 @@ def _dumps(rows: Sequence[Exchange], log: LogRead) -> dict[str, int]:
     found: dict[str, int] = {}
     begun: list[int] = []
     order: list[tuple[str, int, str, int]] = []
-    starts = {(row.source.rpartition(":")[0], row.logged.line): n for n, row in enumerate(rows) if row.logged}
+    starts = {(row.source, row.line): n for n, row in enumerate(rows) if row.logged}
     places = {source: place for place, source in enumerate(log.sources)}
     for (source, line), number in starts.items():
         order.append((f"{places.get(source, 0):06}", line, "", number))
@@ -302,7 +303,8 @@ def _logged(log: LogRead) -> list[Exchange]:
     places = {source: place for place, source in enumerate(log.sources)}
     rows: list[Exchange] = []
     events: list[LogEvent] = []
-    for source, item in sorted(log.items, key=lambda entry: (places[entry[0]], entry[1].line)):
+    log.items.sort(key=lambda entry: (places[entry[0]], entry[1].line))
+    for source, item in log.items:
         if isinstance(item, LogEvent):
             if item.kind in ("restart", "truncated", "selection"):
                 events.append(item)
@@ -316,7 +318,8 @@ def _row(source: str, item: LoggedRequest, events: Iterable[LogEvent]) -> Exchan
     events = tuple(events)
     models = [event.model for event in events if event.kind == "selection" and event.model]
     return Exchange(
-        f"{source}:{item.line}",
+        source,
+        item.line,
         time=item.time,
         model=models[-1].removeprefix("registry.ollama.ai/library/") if models else None,
         prompt_tokens=item.prompt_tokens,

@@ -49,7 +49,9 @@ class KnownTemplate:
         Keys are there as far as they are known: `line`, `column`, `node`, `code`, `name`, `finding`.
         """
         run = run_loop(self.template, Loop("recorded", (before, after), False), self.served)
-        found = list(changes(run, self._evidence.reading)) if len(run.steps) == 2 else []
+        thoughts = any(message.get("thinking") for message in after.messages)
+        reading = self._evidence.reading_thoughts if thoughts else self._evidence.reading
+        found = list(changes(run, reading)) if len(run.steps) == 2 else []
         if not found:
             return self._moved(after)
         change = next((change for change in found if change.tools), found[0])

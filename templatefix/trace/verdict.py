@@ -308,7 +308,7 @@ def _log_evidence(case: Case) -> dict[str, Any]:
     logged = case.after.logged
     if logged is None:
         return {}
-    source = case.after.source if not case.after.readable else ""
+    source = case.after.place if not case.after.readable else ""
     found: dict[str, Any] = {"line": logged.line, "slot": logged.slot, "forced": logged.forced}
     found |= {"checkpoint": logged.checkpoint, "common_tokens": logged.common_tokens, "context": logged.context}
     events = [f"line {event.line}: {event.text}" for event in case.after.events if event.kind != "selection"]
