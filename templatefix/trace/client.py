@@ -60,7 +60,10 @@ def prompt_change(old: str, new: str) -> tuple[ClientChange, int] | None:
     """
     offset = common(old, new)
     block = old[offset + _LEAP : offset + 2 * _LEAP]
-    again = new.find(block, offset) if len(block) == _LEAP else -1
+    if len(block) < _LEAP:
+        return None
+    same = new.startswith(block, offset + _LEAP)  # a time changes no length, as a rule
+    again = offset + _LEAP if same else new.find(block, offset)
     if again < 0:
         return None
     stamp = _stamped([old, new], offset)
