@@ -29,6 +29,7 @@ COMMANDS = (
     "demo",
     "lock",
     "watch",
+    "report",
     "trace",
 )
 

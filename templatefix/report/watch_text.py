@@ -50,12 +50,12 @@ def _known(entry: Entry, word: str = "locked") -> str:
 
 
 def _differences(comparison: Comparison, style: Style) -> Iterator[str]:
-    rows = [line for change in comparison.structure for line in _change(change, style)]
+    rows = [row for change in comparison.structure for row in _change(change, style)]
     yield from _shown("structure, with lines of the template", rows)
     if comparison.loops:
         yield "  loops, with their steps"
-    for words in loop_words(comparison.loops):
-        yield from _wrapped(words, "    ")
+    for line in loop_words(comparison.loops):
+        yield from _wrapped(line, "    ")
     gone, come = comparison.prompt
     words = [style.bad("- " + _fit(line)) for line in gone] + [style.good("+ " + _fit(line)) for line in come]
     yield from _shown("lines of a prompt", words)
