@@ -350,8 +350,8 @@ class Destinations:
         flag, edits = self._flag(loop)
         first = loop.list.nodes[0] if loop.list.nodes else loop
         body = self._text(segment, first)
-        own_line = body[:1] in "\r\n"
-        text = body.strip() + ("\n" if own_line else "")
+        behind = body[len(body.rstrip()) :] if is_block(segment.plain) else ""  # a turn may end with a line's end
+        text = body.strip() + ("\n" if body[:1] in "\r\n" else behind)
         left = self.conditions.opening(loop)
         opening = f'{left}if and $.Tools {flag} (ne .Role "system") }}}}{{{{ {flag} = false }}}}'
         edits += self.surgeon.insert(loop.open.end, f"{opening}{text}{{{{ end }}}}")

@@ -117,7 +117,12 @@ class Segments:
         if not isinstance(last, TextNode) or not following or not self._belongs_to_message(following[0]):
             return ""
         label = split_label(last.text)[1]
-        return label if label.strip() else ""
+        return label if label.strip() and not self._ends_turns(label.strip(), carrier) else ""
+
+    def _ends_turns(self, mark: str, carrier: Node) -> bool:
+        """Whether a mark stands elsewhere too: it closes the block then, and does not introduce a message."""
+        elsewhere = [n for n in self.layout.nodes if isinstance(n, TextNode) and not carrier.span.contains(n.span)]
+        return bool(_MARK_LINE.match(mark)) and any(mark in node.text for node in elsewhere)
 
     def _for_tools(self, carrier: Node) -> bool:
         """Whether the arm that holds a carrier is taken with tools only."""

@@ -91,6 +91,22 @@ def test_a_block_of_its_own_is_not_put_into_another() -> None:
     assert prompt.endswith("}]</sys><user>hello</s><assistant>")
 
 
+def test_the_end_mark_of_a_block_goes_with_it() -> None:
+    text = (
+        "{{ range $i, $m := .Messages }}{{ if and $.Tools (eq (len (slice $.Messages $i)) 1) }}<turn>system\n"
+        'At hand: {{ $.Tools }}\n<end>\n{{ end }}{{ if ne .Role "tool" }}<turn>{{ .Role }}\n{{ .Content }}'
+        "{{ range .ToolCalls }}{{ json .Function }}{{ end }}<end>\n{{ else }}<turn>result\n{{ .Content }}<end>\n"
+        "{{ end }}{{ end }}<turn>assistant\n"
+    )
+    result = patch(GoChatTemplate(text))
+    assert result.changed, result.refused
+    assert result.dropped_text == ()
+    tools = ({"type": "function", "function": {"name": "f", "description": "d", "parameters": {"type": "object"}}},)
+    prompt = GoChatTemplate(result.template).render(Request(({"role": "user", "content": "hello"},), tools)).text
+    assert prompt.startswith("<turn>system\nAt hand: [{")
+    assert prompt.endswith("}]\n<end>\n<turn>user\nhello<end>\n<turn>assistant\n")
+
+
 def test_without_a_system_block_the_tools_stand_before_the_first_turn() -> None:
     text = patched("inst").template
     opening = '{{- if and $.Tools $pending (ne .Role "system") }}{{ $pending = false }}'
