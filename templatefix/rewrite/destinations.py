@@ -350,7 +350,7 @@ class Destinations:
         flag, edits = self._flag(loop)
         first = loop.list.nodes[0] if loop.list.nodes else loop
         body = self._text(segment, first)
-        behind = body[len(body.rstrip()) :] if is_block(segment.plain) else ""  # a turn may end with a line's end
+        behind = body[len(body.rstrip()) :].lstrip(" ") if is_block(segment.plain) else ""  # turns may end with a line
         text = body.strip() + ("\n" if body[:1] in "\r\n" else behind)
         left = self.conditions.opening(loop)
         opening = f'{left}if and $.Tools {flag} (ne .Role "system") }}}}{{{{ {flag} = false }}}}'
