@@ -8,15 +8,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from templatefix.analysis.registry import shipped_rules
 from templatefix.cli.main import COMMANDS, run
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-BLOCKS = re.findall(r"^```\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+BLOCKS = re.findall(r"^```\w*\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
 LINES = [line for block in BLOCKS for line in block.splitlines()]
-INLINE = re.findall(r"`([^`\n]+(?:\n[^`\n]+)?)`", re.sub(r"^```\n.*?^```", "", README, flags=re.MULTILINE | re.DOTALL))
+INLINE = re.findall(
+    r"`([^`\n]+(?:\n[^`\n]+)?)`", re.sub(r"^```\w*\n.*?^```", "", README, flags=re.MULTILINE | re.DOTALL)
+)
 
 
 def called(line: str) -> list[str]:
@@ -68,3 +71,21 @@ def test_ci_runs_the_test_command() -> None:
     assert script.splitlines()[-1] == test.replace(".venv/", '"$venv/', 1).replace("python", 'python"', 1)
     wanted: Any = re.search(r"pip install (\S+ \S+)", install)
     assert wanted[1] in script
+
+
+def test_hooks_for_pre_commit() -> None:
+    hooks = {hook["id"]: hook for hook in yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())}
+    assert set(hooks) == set(re.findall(r"`(templatefix-\w+)`", README))
+    for hook in hooks.values():
+        program, command = hook["entry"].split()
+        assert (program, command in COMMANDS, hook["language"]) == ("templatefix", True, "python")
+    files = re.compile(hooks["templatefix-check"]["files"])
+    names = ("Modelfile", "a/Modelfile.fixed", "b.Modelfile", "c.gotmpl", "Modelfiles.md", "d.py", "xModelfile")
+    assert [bool(files.search(name)) for name in names] == [True, True, True, True, False, False, False]
+
+
+def test_the_workflow_runs_a_command() -> None:
+    (workflow,) = [yaml.safe_load(block) for block in BLOCKS if "runs-on" in block]
+    (job,) = workflow["jobs"].values()
+    command = called(job["steps"][-1]["run"])
+    assert command[0] in COMMANDS
