@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import os
 import sys
 from pathlib import Path
@@ -128,6 +127,8 @@ def record(
 
 
 def _address(listen: str) -> tuple[str, int]:
+    import ipaddress
+
     host, marked, port = listen.rpartition(":")
     if not marked:
         host, port = ("127.0.0.1", listen) if listen.isdigit() else (listen, "11435")

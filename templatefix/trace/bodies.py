@@ -69,7 +69,7 @@ def _prompt(path: str, body: Body) -> str | None:
 
 
 def _request(path: str, body: Body) -> Request | None:
-    tools = tuple([_tool(tool) for tool in body.get("tools") or () if isinstance(tool, Mapping)])
+    tools = tuple([_tool(tool) for tool in rows(body.get("tools"))])
     messages: list[Message] = []
     if path.endswith("/api/generate"):
         if not isinstance(body.get("prompt"), str) or not body.get("prompt"):
@@ -127,7 +127,7 @@ def _messages(message: Body) -> Iterable[Message]:
     if results and all(block in results for block in blocks):
         return
     whole: Message = {"role": role, "content": text_of(content)}
-    calls = [_call(call) for call in message.get("tool_calls") or () if isinstance(call, Mapping)]
+    calls = [_call(call) for call in rows(message.get("tool_calls"))]
     calls += [_call(block) for block in blocks if isinstance(block, Mapping) and block.get("type") == "tool_use"]
     if calls:
         whole["tool_calls"] = calls
@@ -185,11 +185,16 @@ def _kind(block: Any) -> str:
     return str(block.get("type", "")) if isinstance(block, Mapping) else ""
 
 
+def rows(value: Any) -> list[Body]:
+    """The objects of a list; none where it is no list."""
+    return [item for item in value if isinstance(item, Mapping)] if isinstance(value, list) else []
+
+
 def text_of(content: Any) -> str:
     """The text of a content: itself, or the texts of its blocks."""
     if isinstance(content, str):
         return content
     if isinstance(content, list):
-        texts = [block if isinstance(block, str) else block.get("text") for block in content if block]
+        texts = [block.get("text") if isinstance(block, Mapping) else block for block in content]
         return "".join([text for text in texts if isinstance(text, str)])
     return "" if content is None else json.dumps(content, ensure_ascii=False)

@@ -16,7 +16,7 @@ from templatefix.analysis.stability import run_loop
 from templatefix.chat.go import GoChatTemplate
 from templatefix.chat.jinja import JinjaChatTemplate
 from templatefix.chat.rendering import ChatTemplate, RenderError, Rendering
-from templatefix.chat.request import Request
+from templatefix.chat.request import Request, RequestError
 from templatefix.trace.exchange import TemplateSeen
 
 
@@ -32,7 +32,7 @@ class KnownTemplate:
         """The prompt; None where the template fails on it."""
         try:
             return self.template.render(self.served(request))
-        except RenderError:
+        except (RenderError, RequestError):
             return None
 
     @cached_property

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from templatefix.servers.log_events import LoggedRequest
 from templatefix.trace.explain import explain
 from templatefix.trace.logfile import read_logs
+from templatefix.trace.session import to_json
 from templatefix.trace.sources import TraceError, read_sources
 
 NEW = (
@@ -205,3 +206,58 @@ def test_no_log_is_too_broken(
     except TraceError:
         return
     assert all(0 <= request.cached_tokens <= request.prompt_tokens for request in session.requests)
+
+
+KEYS = (
+    "messages",
+    "role",
+    "content",
+    "tools",
+    "tool_calls",
+    "function",
+    "arguments",
+    "name",
+    "prompt",
+    "input",
+    "system",
+)
+MORE = ("options", "num_ctx", "think", "type", "text", "timings", "cache_n", "prompt_n", "usage", "choices", "delta")
+ATOMS = st.sampled_from([None, True, 0, 7, -1, 1.5, "", "user", "assistant", "system", "tool", "tool_use", "text"])
+JSON = st.recursive(
+    ATOMS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(KEYS + MORE), inner, max_size=4),
+    max_leaves=8,
+)
+ROLES = st.sampled_from(["user", "assistant", "tool", "system", 3, None])
+MESSAGES = st.lists(
+    st.builds(
+        lambda role, content, more: {"role": role, "content": content, **more},
+        ROLES,
+        JSON,
+        st.dictionaries(st.sampled_from(KEYS), JSON, max_size=1),
+    ),
+    max_size=3,
+)
+PATHS = st.sampled_from(["/api/chat", "/v1/chat/completions", "/v1/messages", "/v1/responses", "/api/generate", ""])
+TEMPLATE = {
+    "model": "m",
+    "template": "{{ range .Messages }}{{ .Role }}{{ .Content }}{{ .ToolCalls }}{{ end }}{{ .Tools }}",
+}
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.lists(st.tuples(PATHS, MESSAGES | JSON, JSON, JSON), min_size=1, max_size=4), st.booleans())
+def test_no_request_is_too_odd(
+    tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[str, object, object, object]], known: bool
+) -> None:
+    lines: list[object] = [TEMPLATE] if known else []
+    for path, said, tools, answer in rows:
+        key = "input" if path == "/v1/responses" else "prompt" if path == "/api/generate" else "messages"
+        lines.append({"path": path, "request": {"model": "m", key: said, "tools": tools}, "answer": answer})
+    file = tmp_path_factory.mktemp("odd") / "trace.jsonl"
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    session = explain([file])
+    json.dumps(to_json(session))
+    for request in session.requests:
+        assert 0 <= request.cached_tokens <= request.prompt_tokens
+        assert sum(loss.tokens for loss in request.losses) <= request.fresh_tokens
