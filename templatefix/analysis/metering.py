@@ -9,8 +9,9 @@ from templatefix.chat.rendering import ChatTemplate, RenderError, Rendering
 from templatefix.chat.request import Request
 from templatefix.gotemplate.source import Source
 
-WORK: Final = 1_000_000  # steps and pieces; the templates that people have need a tenth at most
-BYTES_A_STEP: Final = 256  # of a prompt: what is joined and compared costs as well
+WORK: Final = 1_000_000  # pieces, or what costs as much; the templates that people have need a tenth at most
+STEPS_A_PIECE: Final = 3  # of the executor: they take time, and no memory
+BYTES_A_PIECE: Final = 256  # of a prompt: what is joined and compared costs as well
 BEYOND: Final = "template: more than "  # how the sentences of limits begin, the executor's own as well
 _ALSO_BEYOND: Final = "template: output longer than "
 
@@ -46,14 +47,14 @@ class Metered:
     def render(self, request: Request) -> Rendering:
         """Render a request; raises RenderError, also where too much was rendered before."""
         if self._left <= 0:
-            raise RenderError("exec", f"{BEYOND}{self.work} steps over all loops")
+            raise RenderError("exec", f"{BEYOND}{self.work} pieces, or as much work, over all loops")
         before = self._steps()
         try:
             rendering = self.template.render(request)
         finally:
-            self._left -= self._steps() - before
+            self._left -= (self._steps() - before) // STEPS_A_PIECE
         size = sum([len(piece.text) for piece in rendering.pieces])
-        self._left -= len(rendering.pieces) + size // BYTES_A_STEP
+        self._left -= len(rendering.pieces) + size // BYTES_A_PIECE
         return rendering
 
     def _steps(self) -> int:

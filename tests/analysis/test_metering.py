@@ -38,13 +38,13 @@ def test_pieces_and_bytes_and_silent_steps_count() -> None:
 
     assert used(CHAT) >= 6
     assert used(CHAT + "x" * 256_000) >= used(CHAT) + 1000
-    assert used("{{ range .Messages }}" + NOTHING * 500 + "{{ end }}") >= 1000
+    assert used("{{ range .Messages }}" + NOTHING * 500 + "{{ end }}") >= 300
 
 
 def test_too_much_work_is_refused_from_then_on() -> None:
-    metered = Metered(GoChatTemplate(CHAT), work=10)
+    metered = Metered(GoChatTemplate(CHAT), work=4)
     metered.render(ASKED)
-    with pytest.raises(RenderError, match=r"^template: more than 10 steps over all loops$"):
+    with pytest.raises(RenderError, match=r"^template: more than 4 pieces, or as much work, over all loops$"):
         metered.render(ASKED)
 
 
@@ -58,7 +58,7 @@ def test_ordinary_templates_are_far_from_the_limit(corpus: dict[str, dict[str, s
 
 
 @pytest.mark.usefixtures("tight")
-@pytest.mark.parametrize("more", [NOTHING * 500, "{{ .Role }}" * 500], ids=["silent", "printing"])
+@pytest.mark.parametrize("more", [NOTHING * 1500, "{{ .Role }}" * 500], ids=["silent", "printing"])
 def test_what_could_not_be_rendered_is_never_called_stable(more: str) -> None:
     found = check("{{ json .Tools }}" + CHAT.replace("<", more + "<"))
     assert found.verdict == "not-evaluated"
