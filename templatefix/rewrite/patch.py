@@ -14,7 +14,7 @@ from templatefix.chat.rendering import ChatTemplate
 from templatefix.gotemplate.deep import run_deep
 from templatefix.gotemplate.source import Span
 from templatefix.rewrite.adaptations import LOST, PARALLEL, RESULTS, adapt
-from templatefix.rewrite.candidates import Placement
+from templatefix.rewrite.candidates import Placement, culprits
 from templatefix.rewrite.proof import NAMES, Baseline, Check, Proof, prove
 from templatefix.rewrite.repairs import Repair, repair_failures, repair_structs
 from templatefix.rewrite.search import Found, Search, is_sound
@@ -191,6 +191,8 @@ class _Patch:
             reason = f"{self._place(obstacle.span)}: {obstacle.reason}"
         elif not any(step.tools for run in search.base.runs for step in run.steps):
             reason = "the template prints no tool definitions, and where they belong is not for a rewrite to say"
+        elif parting := culprits(search.base.runs):
+            reason = f"{self._place(parting[0])}: prompts part here, and {reason}"
         return self._each(reason)
 
     def _each(self, reason: str) -> list[Refusal]:

@@ -216,6 +216,18 @@ def test_what_cannot_be_mended_is_refused_with_the_place() -> None:
     assert "no repair of it is known: template: :1:" in result.refused[0].reason
 
 
+def test_a_refusal_names_the_place_even_where_nothing_was_tried() -> None:
+    text = (
+        "{{ range $i, $m := .Messages }}{{ with slice $.Messages $i }}{{ $left := len . }}{{ with index . 0 }}"
+        "<{{ .Role }}>{{ if and $.Tools (eq $left 1) }}{{ $.Tools }}{{ end }}{{ .Content }}{{ end }}{{ end }}{{ end }}"
+    )
+    result = patch(GoChatTemplate(text))
+    column = text.index("{{ $.Tools }}") + 1
+    assert {refusal.reason for refusal in result.refused} == {
+        f"line 1, column {column}: prompts part here, and no change was found that keeps every prompt"
+    }
+
+
 def test_a_failure_that_no_repair_is_known_of_is_not_called_fixable() -> None:
     template = GoChatTemplate(
         STABLE.replace("{{ .Content }}", "{{ .Content }}{{ if .ToolCalls }}{{ slice .Role 99 }}{{ end }}")
