@@ -25,8 +25,12 @@ REPRODUCTION = "prefix-repro"  # the tag that a report tells its reader to make 
 def run(
     target: Annotated[str, typer.Argument(metavar="TARGET", help="A model, a file, or - for standard input.")],
     repo: Annotated[
-        str, typer.Option(metavar="ollama|llama.cpp|huggingface", help="Whose maintainers are to read it.")
-    ] = "ollama",
+        str | None,
+        typer.Option(
+            metavar="ollama|llama.cpp|huggingface",
+            help="Whose maintainers are to read it (default: ollama; of a Jinja template that is no model llama.cpp).",
+        ),
+    ] = None,
     ab: Annotated[
         str | None, typer.Option("--ab", metavar="FILE", help="A result of ab --format json to put in.")
     ] = None,
@@ -53,7 +57,7 @@ def run(
     """
     from templatefix.report.upstream_requests import REPOS
 
-    to = known("--repo", repo, REPOS)
+    to = None if repo is None else known("--repo", repo, REPOS)
     measured = None if ab is None else _measured(ab)
     if regression:
         made = _regression(target, lock, store, to)
@@ -68,24 +72,25 @@ def run(
 
 
 def _upstream(
-    found: targets.Target, place: str, repo: Repo, ab: dict[str, Any] | None, include: bool
+    found: targets.Target, place: str, repo: Repo | None, ab: dict[str, Any] | None, include: bool
 ) -> tuple[dict[str, Any], str] | None:
     from templatefix.report.upstream import TEMPLATE, upstream_values
 
     examined = _evaluated(found, place)
-    if repo == "llama.cpp" and examined.checked.kind == "go":
+    to = repo or _readers(examined)
+    if to == "llama.cpp" and examined.checked.kind == "go":
         raise CliError(f"{found.name} is a Go template, which llama.cpp does not read; --repo ollama or huggingface")
     if not examined.checked.findings:
         complain(f"{found.name}: {examined.checked.verdict}, there is nothing to report")
         return None
     subject = _subject(found, examined, include)
     try:
-        return upstream_values(subject, variant_of(examined), repo, ab), TEMPLATE
+        return upstream_values(subject, variant_of(examined), to, ab), TEMPLATE
     except ValueError as error:
         raise CliError(str(error)) from error
 
 
-def _regression(target: str, lock: str, store: str | None, repo: Repo) -> tuple[dict[str, Any], str] | None:
+def _regression(target: str, lock: str, store: str | None, repo: Repo | None) -> tuple[dict[str, Any], str] | None:
     from templatefix.analysis.comparison import compare
     from templatefix.report.regression import TEMPLATE, regression_values
 
@@ -101,7 +106,13 @@ def _regression(target: str, lock: str, store: str | None, repo: Repo) -> tuple[
         complain(f"{target}: {found.outcome}, there is nothing to report")
         return None
     subject = _subject(examined.found, examined, False)
-    return regression_values(subject, then, examined.entry, before, found, variant_of(examined), repo), TEMPLATE
+    to = repo or _readers(examined)
+    return regression_values(subject, then, examined.entry, before, found, variant_of(examined), to), TEMPLATE
+
+
+def _readers(examined: Examined) -> Repo:
+    """Whose maintainers a report is for where nobody says."""
+    return "llama.cpp" if examined.checked.kind == "jinja" and examined.found.shown is None else "ollama"
 
 
 def _evaluated(found: targets.Target, place: str) -> Examined:

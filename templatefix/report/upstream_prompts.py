@@ -9,6 +9,7 @@ from templatefix.analysis.stability import LoopRun
 MARK = "█"
 _ROOM = 1600  # characters of a prompt that are shown
 _BEFORE, _BEHIND = 500, 700  # around the mark, of a prompt that is longer
+_WORTH = 200  # what is not more than this is not left out
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +65,12 @@ def _cut(text: str, at: int) -> str:
     before, behind = text[:at], text[at:]
     if len(text) > _ROOM:
         before = _without_middle(before, _BEFORE)
-        behind = behind if len(behind) <= _BEHIND else behind[:_BEHIND] + _gap(len(behind) - _BEHIND)
+        behind = behind if len(behind) <= _BEHIND + _WORTH else behind[:_BEHIND] + _gap(len(behind) - _BEHIND)
     return before + MARK + behind
 
 
 def _without_middle(text: str, room: int = _ROOM) -> str:
-    if len(text) <= room:
+    if len(text) <= room + _WORTH:
         return text
     head = room // 3
     tail = room - head

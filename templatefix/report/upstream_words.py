@@ -18,7 +18,7 @@ _TITLES = {
     "TF204": "the prompt's head changes with the day, so the prompt cache is lost",
     "TF205": "a system message sent later is joined into the head, so the prompt cache is lost",
     "TF206": "the assistant header at the end differs from the one in the history",
-    "TF301": "tools are printed as Go structs where the model expects JSON",
+    "TF301": "tools or calls are printed as raw structs where the model expects JSON",
     "TF302": "tool results never reach the prompt",
     "TF303": "an assistant turn with text and a tool call loses one of them",
     "TF304": "two tool calls in one turn render to broken syntax",

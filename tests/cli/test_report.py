@@ -111,7 +111,7 @@ def test_the_loop_before_and_after(templatefix: Any) -> None:
 
 def test_a_fault_of_words_needs_no_mark(templatefix: Any) -> None:
     made = reported(templatefix, STRUCTS)
-    assert made.startswith("# t.gotmpl: tools are printed as Go structs where the model expects JSON\n")
+    assert made.startswith("# t.gotmpl: tools or calls are printed as raw structs where the model expects JSON\n")
     assert "Both prompts open with the same " in made
     assert "█" not in made
     assert "+<tools>" not in made
@@ -222,7 +222,8 @@ JINJA = (
 
 
 def test_a_jinja_template_for_llama_cpp(templatefix: Any) -> None:
-    made = reported(templatefix, JINJA, "--repo", "llama.cpp", name="t.jinja")
+    made = reported(templatefix, JINJA, name="t.jinja")
+    assert reported(templatefix, JINJA, "--repo", "llama.cpp", name="t.jinja") == made
     assert "llama-server -m ANY-MODEL.gguf --jinja --chat-template-file template.jinja" in made
     assert "/apply-template" in made
     assert "_debug_render_only" not in made
@@ -240,6 +241,12 @@ def test_a_jinja_template_for_hugging_face(templatefix: Any) -> None:
     compile(script, "script", "exec")
     assert "apply_chat_template" in script
     assert "curl" not in made
+
+
+def test_a_jinja_template_for_ollama(templatefix: Any) -> None:
+    made = reported(templatefix, JINJA, "--repo", "ollama", name="t.jinja")
+    assert "_debug_render_only" in made
+    assert "`prefix-repro` stands for a model made of a GGUF file that carries the template" in made
 
 
 def test_a_regression(templatefix: Any) -> None:

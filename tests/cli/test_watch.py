@@ -151,6 +151,14 @@ def test_a_server_whose_tag_was_updated(templatefix: Any, server: OllamaServer) 
     assert last == "watched owl:1: worse"
 
 
+def test_a_template_that_is_no_longer_in_force_is_worse(templatefix: Any, server: OllamaServer) -> None:
+    assert templatefix("lock", "owl:1").code == 0
+    server.store.add("owl:1", STABLE, config={"renderer": "qwen3-coder", "parser": "qwen3-coder"})
+    done = templatefix("watch")
+    assert (done.code, done.err) == (1, "")
+    assert done.out.startswith("owl:1: worse\n  Errors found now: TF401 template-not-in-force.\n")
+
+
 def test_a_tag_that_is_gone_is_never_the_same(templatefix: Any, server: OllamaServer) -> None:
     locked(templatefix)
     assert templatefix("lock", "owl:1").code == 0
