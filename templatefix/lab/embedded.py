@@ -16,6 +16,7 @@ from templatefix.servers.gguf import read_metadata
 from templatefix.servers.memory import attention_of
 from templatefix.servers.standin import Attention, Standin, make_standin
 from templatefix.servers.tokenizer import Donor, byte_level, from_package, markers_in
+from templatefix.servers.tokenizer_mistral import from_mistral_common
 
 _LLAMA3 = "<|start_header_id|>"
 
@@ -29,13 +30,14 @@ def embedded_engine(
 ) -> EmbeddedEngine:
     """An engine on a stand-in for these arms; every special token that a template names is one token.
 
-    Without a donor, a Llama 3 template takes the tokenizer of an installed `llama-models`, any other a byte-level one
-    that has learned the words of the loops. Raises what making the stand-in raises.
+    Without a donor, a Llama 3 template takes the tokenizer of an installed `llama-models`, one of Mistral's that of an
+    installed `mistral-common`, any other a byte-level one that has learned the words of the loops. Raises what making
+    the stand-in raises.
     """
     texts = [arm.template.source.text for arm in arms]
     markers = [marker for text in texts for marker in markers_in(text)]
-    if donor is None and _LLAMA3 in markers:
-        donor = from_package()
+    if donor is None:
+        donor = from_package() if _LLAMA3 in markers else from_mistral_common(texts[0])
     return EmbeddedEngine(make_standin(donor or byte_level(_sample(texts, loops)), markers, folder, attention))
 
 

@@ -79,7 +79,9 @@ def from_gguf(path: Path) -> Donor:
     """Take the tokenizer of a GGUF file (an Ollama blob is one); nothing but its header is read."""
     status = path.stat()
     identity = f"{path.resolve()} {status.st_size} {status.st_mtime_ns}"
-    return Donor(path.name, _digest(identity.encode()), lambda: _tokenizer(read_metadata(path, _is_kept), str(path)))
+    return Donor(
+        path.name, content_digest(identity.encode()), lambda: _tokenizer(read_metadata(path, _is_kept), str(path))
+    )
 
 
 def from_show(answer: Mapping[str, Any], name: str) -> Donor:
@@ -87,7 +89,7 @@ def from_show(answer: Mapping[str, Any], name: str) -> Donor:
     info = answer.get("model_info")
     metadata = {key: value for key, value in info.items() if _is_kept(key)} if isinstance(info, Mapping) else {}
     text = json.dumps(metadata, sort_keys=True)
-    return Donor(name, _digest(text.encode()), lambda: _tokenizer(metadata, f"the server's answer for {name}"))
+    return Donor(name, content_digest(text.encode()), lambda: _tokenizer(metadata, f"the server's answer for {name}"))
 
 
 def from_package() -> Donor | None:
@@ -103,15 +105,16 @@ def from_package() -> Donor | None:
 def from_ranks(path: Path, name: str) -> Donor:
     """Llama 3's tokenizer from a file of lines `BASE64 RANK`, as its authors publish it."""
     data = path.read_bytes()
-    return Donor(name, _digest(data), lambda: _llama3(data))
+    return Donor(name, content_digest(data), lambda: _llama3(data))
 
 
 def byte_level(sample: str) -> Donor:
     """A vocabulary of our own: 256 bytes and what byte pair encoding learns from a sample of the prompts to come."""
-    return Donor("byte-level", _digest(b"byte-level " + sample.encode()), lambda: _learned(sample))
+    return Donor("byte-level", content_digest(b"byte-level " + sample.encode()), lambda: _learned(sample))
 
 
-def _digest(data: bytes) -> str:
+def content_digest(data: bytes) -> str:
+    """What tells one content from another."""
     return hashlib.sha256(data).hexdigest()
 
 
@@ -143,7 +146,14 @@ _LLAMA3_SPECIAL = (
 
 def _llama3(data: bytes) -> Tokenizer:
     ranked = [base64.b64decode(line.split()[0]) for line in data.splitlines() if line.strip()]
-    plain = [token.decode("latin-1").translate(_SHOWN) for token in ranked]
+    plain = [shown_bytes(token) for token in ranked]
+    begin = len(plain)
+    return byte_pairs([*plain, *_LLAMA3_SPECIAL], len(_LLAMA3_SPECIAL), "llama-bpe", begin, begin + 7)
+
+
+def byte_pairs(tokens: list[str], special: int, pre: str, begin: int, end: int) -> Tokenizer:
+    """Byte pair encoding by rank: tokens as `shown_bytes` writes them, in the order of ranks, `special` ones last."""
+    plain = tokens[: len(tokens) - special]
     known = set(plain)
     # Every split into two known tokens, in the order of ranks: then merging in this order is merging by rank.
     merges = [
@@ -152,8 +162,12 @@ def _llama3(data: bytes) -> Tokenizer:
         for cut in range(1, len(token))
         if token[:cut] in known and token[cut:] in known
     ]
-    begin = len(plain)
-    return _bpe([*plain, *_LLAMA3_SPECIAL], len(_LLAMA3_SPECIAL), merges, "llama-bpe", begin, begin + 7)
+    return _bpe(tokens, special, merges, pre, begin, end)
+
+
+def shown_bytes(token: bytes) -> str:
+    """A token of a byte-level vocabulary as its file shows it: a printable character for each byte."""
+    return token.decode("latin-1").translate(_SHOWN)
 
 
 def _bpe(tokens: list[str], special: int, merges: list[str], pre: str, begin: int, end: int) -> Tokenizer:
@@ -170,14 +184,14 @@ def _bpe(tokens: list[str], special: int, merges: list[str], pre: str, begin: in
     )
 
 
-def _shown_bytes() -> dict[int, int]:
+def _printable() -> dict[int, int]:
     """The printable character that stands for each byte in a byte-level vocabulary."""
     printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     hidden = [byte for byte in range(256) if byte not in printable]
     return {**{byte: byte for byte in printable}, **{byte: 256 + index for index, byte in enumerate(hidden)}}
 
 
-_SHOWN = _shown_bytes()
+_SHOWN = _printable()
 _WORDS = re.compile(r" ?[A-Za-z]+| ?[0-9]+|\s+|[^\w\s]+")
 
 
