@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from templatefix import __version__
-from templatefix.cli.output import CliError, complain, fault, quiet_pipes
+from templatefix.cli.output import CliError, complain, fault, quiet_pipes, replace_closed
 
 DONE, FOUND, FAILED = 0, 1, 2
 INTERRUPTED, PIPE_CLOSED = 130, 141  # as a shell shows SIGINT and SIGPIPE
@@ -42,6 +42,7 @@ def main(args: Sequence[str] | None = None) -> None:
 def run(args: Sequence[str]) -> int:
     """Run the command line; the exit code. Without a word it shows what there is."""
     args = list(args) or ["--help"]
+    replace_closed()
     try:
         return int(_app(args)(args=args, prog_name="templatefix", standalone_mode=False) or DONE)
     except typer.Abort:
@@ -108,7 +109,8 @@ def _guarded(command: Callable[..., int]) -> Callable[..., int]:
     def guarded(*args: Any, **kwargs: Any) -> int:
         try:
             code = command(*args, **kwargs)
-            sys.stdout.flush()
+            if sys.stdout is not None:
+                sys.stdout.flush()
             return code
         except CliError as error:
             complain(str(error))

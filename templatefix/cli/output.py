@@ -10,6 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TextIO
 
+_CLOSED = "standard output is closed"
+
 
 class CliError(Exception):
     """Something that keeps a command from its work; the string is one sentence, perhaps with a picture below it."""
@@ -50,39 +52,66 @@ def write(text: str, stream: TextIO | None = None) -> None:
     Bytes that were not UTF-8 come out as they were where the output is UTF-8.
     """
     target = sys.stdout if stream is None else stream
+    if target is None:
+        raise CliError(_CLOSED)
     encoding = (target.encoding or "utf-8").lower()
     utf8 = encoding.replace("-", "") == "utf8"
     data = text.encode(encoding, "surrogateescape" if utf8 else "backslashreplace")
-    target.flush()
-    target.buffer.write(data)
-    target.buffer.flush()
+    _put(target, data)
 
 
 def write_bytes(data: bytes) -> None:
     """Write bytes to standard output."""
-    sys.stdout.flush()
-    sys.stdout.buffer.write(data)
-    sys.stdout.buffer.flush()
+    if sys.stdout is None:
+        raise CliError(_CLOSED)
+    _put(sys.stdout, data)
+
+
+def _put(stream: TextIO, data: bytes) -> None:
+    try:
+        stream.flush()
+        stream.buffer.write(data)
+        stream.buffer.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        quiet_pipes()
+        raise CliError(f"the output cannot be written: {error.strerror or error}") from error
 
 
 def save(file: str, data: bytes) -> None:
-    """Write a file, whole or not at all; `-` is standard output."""
+    """Write a file, whole or not at all; `-` is standard output.
+
+    What a link points to is written, not the link; a device or a pipe is written to, never replaced.
+    """
     if file == "-":
         write_bytes(data)
         return
-    path = Path(file).expanduser()
+    if not file:
+        raise CliError("the name of the file to write is empty")
     try:
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        try:
-            with os.fdopen(handle, "wb") as out:
+        path = Path(os.path.realpath(Path(file).expanduser()))
+        if path.exists() and not path.is_file() and not path.is_dir():
+            with open(path, "wb") as out:
                 out.write(data)
-            os.chmod(name, path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~_umask())
-            os.replace(name, path)
-        except BaseException:
-            os.unlink(name)
-            raise
+        else:
+            _replace(path, data)
     except OSError as error:
         raise CliError(f"{file} cannot be written: {error.strerror or error}") from error
+    except (RuntimeError, ValueError) as error:  # no such home folder, a name with NUL
+        raise CliError(f"{file} cannot be written: {error}") from error
+
+
+def _replace(path: Path, data: bytes) -> None:
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=".templatefix-")
+    try:
+        with os.fdopen(handle, "wb") as out:
+            out.write(data)
+        os.chmod(name, path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~_umask())
+        os.replace(name, path)
+    except BaseException:
+        os.unlink(name)
+        raise
 
 
 def confirm(question: str, yes: bool) -> None:
@@ -127,6 +156,17 @@ def colours(stream: object = None) -> bool:
         return False
     isatty = getattr(target, "isatty", None)
     return bool(isatty and isatty())
+
+
+def replace_closed() -> None:
+    """Put an empty stream where the process was started without standard input or standard error.
+
+    Python has None there, and what is printed to None goes to standard output.
+    """
+    if sys.stdin is None:
+        sys.stdin = open(os.devnull, encoding="utf-8")  # noqa: SIM115
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
 
 
 def quiet_pipes() -> None:
