@@ -11,7 +11,7 @@ import typer
 
 from templatefix import __version__
 from templatefix.cli.check import look
-from templatefix.cli.inputs import resolved
+from templatefix.cli.inputs import known, resolved
 from templatefix.cli.output import CliError
 
 if TYPE_CHECKING:
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 PLACES = ("locked", "server", "store", "registry")  # what `--source` takes
 REGISTRY = "registry:"
 
+Source = Annotated[
+    str, typer.Option(metavar="locked|server|store|registry", help="Where to look (default: as locked).")
+]
 LockFile = Annotated[str, typer.Option("--lock", metavar="FILE", help="The lock file.")]
 StoreFolder = Annotated[
     str | None, typer.Option("--store", metavar="DIR", help="A store of Ollama to read, without a server.")
@@ -50,6 +53,11 @@ class Examined:
         from templatefix.analysis.comparison import Side
 
         return Side(self.template, self.checked.analysis)
+
+    @property
+    def facts(self) -> tuple[str, str, Serving]:
+        """All that a check goes by."""
+        return self.entry.text, self.entry.kind, self.entry.serving
 
     def _analysed(self, template: ChatTemplate, serving: Serving) -> Analysis:
         from templatefix.analysis.analyse import analyse
@@ -133,7 +141,14 @@ def watched(target: str, entry: Entry, read: Callable[[], Target], place: str) -
         now = Examined(read(), entry.source if place == "locked" else place)
     except CliError as error:
         return Watched(target, entry, failure=str(error))
-    return Watched(target, entry, now.entry, compare(side_of(entry), now.side))
+    before = now.side if (entry.text, entry.kind, entry.serving) == now.facts else side_of(entry)
+    return Watched(target, entry, now.entry, compare(before, now.side))
+
+
+def place_of(source: str, store: str | None) -> str:
+    """Where to look, by the options `--source` and `--store`."""
+    place = known("--source", source, PLACES)
+    return "store" if store and place == "locked" else place
 
 
 def read_lock_file(file: str) -> tuple[dict[str, Entry], bytes]:

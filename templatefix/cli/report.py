@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from templatefix import __version__
-from templatefix.cli.examined import REGISTRY, Examined, LockFile, StoreFolder, read_at, read_lock_file, side_of
+from templatefix.cli.examined import (
+    REGISTRY,
+    Examined,
+    LockFile,
+    Source,
+    StoreFolder,
+    place_of,
+    read_at,
+    read_lock_file,
+    side_of,
+)
 from templatefix.cli.inputs import known, read_input, resolved
 from templatefix.cli.options import Kind
 from templatefix.cli.output import CliError, complain, save
@@ -38,6 +48,7 @@ def run(
         bool, typer.Option("--regression", help="Report what watch found worse than in the lock file.")
     ] = False,
     lock: LockFile = "templatefix.lock",
+    source: Source = "locked",
     store: StoreFolder = None,
     include_prompts: Annotated[
         bool, typer.Option("--include-prompts", help="Show the tag's own SYSTEM and MESSAGE texts too.")
@@ -60,7 +71,7 @@ def run(
     to = None if repo is None else known("--repo", repo, REPOS)
     measured = None if ab is None else _measured(ab)
     if regression:
-        made = _regression(target, lock, store, to)
+        made = _regression(target, lock, place_of(source, store), store, to)
     else:
         found = read_at(target, None, "store", store) if store else resolved(target, kind)
         made = _upstream(found, "store" if store else "locked", to, measured, include_prompts)
@@ -90,7 +101,9 @@ def _upstream(
         raise CliError(str(error)) from error
 
 
-def _regression(target: str, lock: str, store: str | None, repo: Repo | None) -> tuple[dict[str, Any], str] | None:
+def _regression(
+    target: str, lock: str, place: str, store: str | None, repo: Repo | None
+) -> tuple[dict[str, Any], str] | None:
     from templatefix.analysis.comparison import compare
     from templatefix.report.regression import TEMPLATE, regression_values
 
@@ -98,7 +111,6 @@ def _regression(target: str, lock: str, store: str | None, repo: Repo | None) ->
     if target not in held:
         raise CliError(f"{lock} has no {target}; lock it first: templatefix lock {target}")
     then = held[target]
-    place = "store" if store else "locked"
     examined = _evaluated(read_at(target, then, place, store), then.source if place == "locked" else place)
     before = side_of(then)
     found = compare(before, examined.side)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from templatefix.cli.examined import PLACES, LockFile, StoreFolder, read_at, read_lock_file, watched
+from templatefix.cli.examined import LockFile, Source, StoreFolder, place_of, read_at, read_lock_file, watched
 from templatefix.cli.inputs import known
 from templatefix.cli.output import CliError, colours, complain, say_json, write, write_bytes
 
@@ -25,9 +25,7 @@ def run(
         list[str] | None, typer.Argument(metavar="[TARGET]...", help="Some of the targets in the file (default: all).")
     ] = None,
     lock: LockFile = "templatefix.lock",
-    source: Annotated[
-        str, typer.Option(metavar="locked|server|store|registry", help="Where to look (default: as locked).")
-    ] = "locked",
+    source: Source = "locked",
     store: StoreFolder = None,
     form: Annotated[
         str, typer.Option("--format", metavar="FORMAT", help="text, json, sarif, junit, or github for its Actions.")
@@ -39,7 +37,7 @@ def run(
     Exit code 0: none is worse; 1: at least one is; 2: a target could not be compared.
     """
     known("--format", form, _FORMATS)
-    place = "store" if store and source == "locked" else known("--source", source, PLACES)
+    place = place_of(source, store)
     held, data = read_lock_file(lock)
     missing = [name for name in targets or () if name not in held]
     if missing:

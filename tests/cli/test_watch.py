@@ -196,6 +196,9 @@ def test_what_a_pull_would_bring(templatefix: Any, server: OllamaServer, tmp_pat
         assert done.code == 1
         assert json.loads(done.out)["results"][0]["after"]["source"] == "registry"
         assert not [path for path in registry.asked if "model" in path]
+        made = templatefix("report", name, "--regression", "--source", "registry")
+        assert made.code == 0
+        assert "| read from | server | registry |" in made.out
 
 
 def test_formats_for_ci(templatefix: Any) -> None:
@@ -238,6 +241,15 @@ def test_lock_files_that_are_none(templatefix: Any, text: str, says: str) -> Non
     done = templatefix("watch")
     assert (done.code, done.out) == (2, "")
     assert done.err.startswith(f"templatefix: {says}")
+
+
+def test_places_to_look_at(templatefix: Any) -> None:
+    locked(templatefix)
+    done = templatefix("watch", "--source", "moon")
+    assert (done.code, done.err) == (
+        2,
+        "templatefix: --source takes locked, server, store or registry, not moon\n",
+    )
 
 
 def test_no_lock_file(templatefix: Any) -> None:
