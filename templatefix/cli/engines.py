@@ -54,6 +54,7 @@ def ab_on_ollama(first: Target, second: Target | None, template: str, options: S
         _ask(client, [one for one in (first.shown, shown) if one is not None], options.yes)
         if shown is None:
             shown = stack.enter_context(_tag_of(client, first.shown, template))
+        options = _with_what_both_can(options, (first.shown, shown))
         counter = stack.enter_context(vocabulary(client, first.name))
         log = _log(options.log)
         other = second.name if second is not None else f"{first.name}, patched"
@@ -70,6 +71,15 @@ def ab_on_ollama(first: Target, second: Target | None, template: str, options: S
             return result
         show("binding a call on the server")
         return with_calls_read(client, arms, (first.shown, shown), options.wish.loops, result)
+
+
+def _with_what_both_can(options: ServerOptions, shown: Sequence[Shown]) -> ServerOptions:
+    """Ask for no thinking where a model cannot: the server would refuse the request."""
+    mute = next((one.name for one in shown if not one.thinks), None)
+    if mute is None or not options.wish.thinks:
+        return options
+    complain(f"{mute} has no think tags: thinking is not asked for, and past thoughts are sent all the same")
+    return replace(options, wish=options.wish.without_thinking())
 
 
 def ab_on_llama_server(arms: Sequence[Arm], options: ServerOptions) -> AbResult:

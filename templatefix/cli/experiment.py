@@ -43,6 +43,19 @@ class Experiment:
         asked = {"--attention": self.attention, "--weights": self.weights}
         return next((name for name, value in asked.items() if value is not None), "")
 
+    @property
+    def thinks(self) -> bool:
+        """Whether some request asks for thinking."""
+        return any(request.think for loop in self.loops for request in loop.requests)
+
+    def without_thinking(self) -> Experiment:
+        """The same with requests that leave thinking to the server."""
+        loops = [
+            replace(loop, requests=tuple([replace(one, think=None, think_level="") for one in loop.requests]))
+            for loop in self.loops
+        ]
+        return replace(self, scenarios=tuple([replace(one, think=None) for one in self.scenarios]), loops=tuple(loops))
+
 
 def experiment(
     names: Sequence[str] | None = None,

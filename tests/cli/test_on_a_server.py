@@ -54,6 +54,16 @@ def test_ab_measures_on_the_server_and_leaves_nothing_there(templatefix: Any, se
     assert done.code == 0
 
 
+def test_ab_asks_no_model_to_think_that_cannot(templatefix: Any, server: OllamaServer) -> None:
+    done = templatefix("ab", "owl:1", "--scenario", "thinking", "--size", "1000", "--format", "json")
+    assert done.code == 0
+    assert "owl:1 has no think tags: thinking is not asked for" in done.err
+    made = json.loads(done.out)
+    assert made["invalid_reasons"] == []
+    assert {row["scenario"] for row in made["arms"][1]["requests"]} == {"thinking"}
+    assert not any(body.get("think") for body in server.asked("/api/chat"))
+
+
 def test_ab_of_two_models(templatefix: Any, server: OllamaServer) -> None:
     assert STABLE is not None
     server.store.add("owl:2", STABLE.value)
