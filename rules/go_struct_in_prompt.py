@@ -43,6 +43,9 @@ class GoStructInPrompt(Rule):
     NAME = "go-struct-in-prompt"
     SEVERITY = "error"
     FIXABLE = True
+    REFERENCES = (
+        "ollama/ollama#14601 — `{{ .Function }}` prints a tool as a Go struct, which users see as broken tool calls",
+    )
     VALID = (
         "{{ range .Tools }}{{ json .Function }}{{ end }}{{ range .Messages }}<{{ .Role }}>{{ .Content }}{{ end }}",
         "{{ range .Tools }}{{ . }}{{ end }}{{ range .Messages }}<{{ .Role }}>{{ .Content }}{{ end }}",
