@@ -31,6 +31,7 @@ COMMANDS = (
     "watch",
     "report",
     "trace",
+    "doctor",
 )
 
 

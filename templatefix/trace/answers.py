@@ -16,15 +16,26 @@ _Counts = tuple[int | None, int | None, Figures]
 def with_answer(exchange: Exchange, answers: Sequence[Answer]) -> Exchange:
     """The exchange with what the objects of its answer say; those of a stream in their order."""
     prompt, cached, figures = None, None, exchange.figures
-    slot = exchange.slot
+    slot, spent = exchange.slot, exchange.prompt_ms
     for answer in answers:
         found = _counts(answer)
         if found is not None:
             prompt, cached, figures = found
         if isinstance(answer.get("id_slot"), int):
             slot = answer["id_slot"]
+        spent = _milliseconds(answer) or spent
     reply = reply_of(answers)
-    return replace(exchange, prompt_tokens=prompt, cached_tokens=cached, figures=figures, slot=slot, reply=reply)
+    known = replace(exchange, prompt_tokens=prompt, cached_tokens=cached, figures=figures)
+    return replace(known, slot=slot, reply=reply, prompt_ms=spent)
+
+
+def _milliseconds(answer: Answer) -> float | None:
+    """How long the engine read; Ollama counts nanoseconds."""
+    timings = answer.get("timings")
+    told = timings.get("prompt_ms") if isinstance(timings, Mapping) else None
+    if told is None and isinstance(answer.get("prompt_eval_duration"), int):
+        told = answer["prompt_eval_duration"] / 1e6
+    return float(told) if isinstance(told, (int, float)) and told > 0 else None
 
 
 def _counts(answer: Answer) -> _Counts | None:

@@ -31,6 +31,7 @@ def exchange_of(path: str, body: Body, answers: Sequence[Any], source: str) -> E
         path=path,
         model=model if isinstance(model, str) else None,
         context=context if isinstance(context, int) else None,
+        no_cache=body.get("cache_prompt") is False,
     )
     prompt = _prompt(path, body)
     if prompt is not None:

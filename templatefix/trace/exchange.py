@@ -28,6 +28,8 @@ class Exchange:
     prompt_tokens: int | None = None
     cached_tokens: int | None = None
     slot: int | None = None
+    prompt_ms: float | None = None  # for the tokens that were read
+    no_cache: bool = False  # the request asks for none of the cache
     figures: Figures = "estimate"
     logged: LoggedRequest | None = None
     events: tuple[LogEvent, ...] = ()  # that the log holds between the request before and this one

@@ -66,7 +66,7 @@ def _read(paths: Sequence[Path]) -> LogRead:
     reader = LogReader()
     for path in paths:
         name = str(path)
-        with _opened(path) as file:
+        with opened_log(path) as file:
             told = _Told(name)
             for number, line in _telling(file, told):
                 read.items += [(name, item) for item in reader.feed(line, number)]
@@ -141,8 +141,8 @@ def _telling(blocks: Iterable[bytes], told: _Told) -> Iterator[tuple[int, str]]:
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[Iterable[bytes]]:
-    """The blocks of a log: plain, compressed, or in UTF-16 as some shells write it."""
+def opened_log(path: Path) -> Iterator[Iterable[bytes]]:
+    """The blocks of a log, each of whole lines: plain, compressed, or in UTF-16 as some shells write it."""
     with path.open("rb") as raw:
         file: BinaryIO = raw
         if raw.read(2) == b"\x1f\x8b":

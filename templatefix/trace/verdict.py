@@ -101,6 +101,10 @@ def _causes(case: Case, pair: Pair, scale: Scale) -> Iterable[Cause]:
     if cut is not None:
         yield Cause("server", cut, ((0.0, math.inf),), _log_evidence(case))
         return
+    if case.after.no_cache:
+        said = "the request asked for none of the cache (cache_prompt is false)"
+        yield Cause("client", said, ((0.0, math.inf),), {"kind": "cache"})
+        return
     broken: list[Cause] = []
     if pair.change is not None:
         ranges = _tokens(pair.lost_to_client(), scale)

@@ -1,0 +1,126 @@
+"""A server as it runs, looked at without changing anything: what it is, its models, whether their templates hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from templatefix.analysis.analyse import Analysis, analyse
+from templatefix.chat.go import GoChatTemplate
+from templatefix.chat.jinja import JinjaChatTemplate
+from templatefix.chat.rendering import ChatTemplate, RenderError
+from templatefix.chat.serving import Serving
+from templatefix.servers.errors import BadAnswer, ModelNotFound, ServerError, ServerRefused
+from templatefix.servers.host import base_url
+from templatefix.servers.in_force import serving_of
+from templatefix.servers.llama_server import LlamaServer, server_url
+from templatefix.servers.names import ModelName
+from templatefix.servers.ollama import OllamaClient
+from templatefix.servers.served import as_served
+from templatefix.servers.targets import Target, TargetError, resolve
+from templatefix.trace.templates import KnownTemplate
+
+ServerKind = Literal["ollama", "llama-server"]
+
+
+@dataclass(frozen=True)
+class ModelSeen:
+    """A model of the server."""
+
+    name: str
+    loaded: bool
+    context: int | None  # tokens that it holds
+    known: KnownTemplate | None = None
+    analysis: Analysis | None = None
+    not_in_force: str = ""  # why prompts are not made with that template
+    failure: str = ""  # why it cannot be judged
+
+
+@dataclass(frozen=True)
+class ServerSeen:
+    """The server."""
+
+    kind: ServerKind
+    url: str
+    version: str
+    models: tuple[ModelSeen, ...] = ()
+    slots: int | None = None
+
+
+def look(url: str, models: Iterable[str] = ()) -> ServerSeen:
+    """Ask a server what it runs; of an Ollama, the models named, those in memory where none is. Raises ServerError."""
+    client = OllamaClient(url)
+    try:
+        version = client.version()
+    except (BadAnswer, ServerRefused):
+        return _llama(url)
+    loaded = client.loaded()
+    held = {_key(name): size for name, size in loaded.items()}
+    seen = [_ollama_model(client, name, held) for name in dict.fromkeys([*models, *loaded])]
+    return ServerSeen("ollama", client.url, version, tuple(seen))
+
+
+def _ollama_model(client: OllamaClient, name: str, held: dict[str, int]) -> ModelSeen:
+    loaded, context = _key(name) in held, held.get(_key(name)) or None
+    try:
+        target = resolve(name, "model", client=lambda: client)
+        assert target.shown is not None
+        return _judged(target, ModelSeen(name, loaded, context), serving_of(client, target.shown))
+    except ModelNotFound as error:
+        raise error
+    except (TargetError, ServerError) as error:
+        return ModelSeen(name, loaded, context, failure=str(error))
+
+
+def _key(name: str) -> str:
+    try:
+        return ModelName.parse(name).key
+    except ValueError:
+        return name
+
+
+def _llama(url: str) -> ServerSeen:
+    server = LlamaServer(server_url(base_url(url)))
+    try:
+        props = server.props()
+    except (BadAnswer, ServerRefused) as error:
+        raise BadAnswer(f"{server.url} answers neither as an Ollama server nor as a llama-server does") from error
+    if props.get("role") == "router":
+        raise BadAnswer(f"{server.url} passes requests on to several servers: name the one that runs the model")
+    slots = server.slots()
+    contexts = [slot["n_ctx"] for slot in slots if isinstance(slot.get("n_ctx"), int)]
+    path = str(props.get("model_alias") or props.get("model_path") or "its model")
+    model = ModelSeen(path.replace("\\", "/").rsplit("/", 1)[-1], True, min(contexts, default=None))
+    try:
+        model = _judged(resolve(server.url), model, Serving())
+    except (TargetError, ServerError) as error:
+        model = ModelSeen(model.name, True, model.context, failure=str(error))
+    total = props.get("total_slots")
+    return ServerSeen(
+        "llama-server",
+        server.url,
+        str(props.get("build_info") or ""),
+        (model,),
+        total if isinstance(total, int) else len(slots) or None,
+    )
+
+
+def _judged(target: Target, seen: ModelSeen, serving: Serving) -> ModelSeen:
+    """The model with its template checked."""
+    reason = serving.not_in_force or target.not_in_force() or ""
+    template: ChatTemplate
+    try:
+        if target.jinja is not None:
+            told = target.jinja
+            template = JinjaChatTemplate(target.source.text, bos=told.bos, eos=told.eos, caps=told.caps)
+            served = template.as_served
+            reason = ""  # a Jinja text that a server shows is the one in force
+        else:
+            go, shown = GoChatTemplate(target.source.text), target.shown
+            template = go
+            served = go.as_served if shown is None else lambda request: as_served(request, shown)
+    except RenderError as error:
+        return ModelSeen(seen.name, seen.loaded, seen.context, not_in_force=reason, failure=error.message)
+    known = KnownTemplate(seen.name, template, served)
+    return ModelSeen(seen.name, seen.loaded, seen.context, known, analyse(template, serving=serving), reason)

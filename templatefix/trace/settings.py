@@ -1,0 +1,93 @@
+"""What to change on a server, or in a client, for each cause."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from templatefix.servers.log_setup import Setup
+from templatefix.trace.lost import Lost
+from templatefix.trace.patient import ServerKind
+
+_CLIENT: Mapping[str, str] = {
+    "time": "in the client: keep the time out of what is sent again; put it into the newest message, or leave it out",
+    "tools-absent": "in the client: send the same tools with every request of a conversation",
+    "tools-added": "in the client: send the same tools with every request of a conversation",
+    "tools": "in the client: send the same tools with every request of a conversation",
+    "tools-order": "in the client: send the tools in one order",
+    "dropped": "in the client: let the history grow, and when it must be cut, cut much at once; or give more context",
+    "reply": "in the client: send an answer back as it came, with its thinking and calls",
+    "think": "in the client: keep `think` the same throughout a conversation",
+}
+_HISTORY = "in the client: send the history again as it was sent before"
+
+
+def slots(setup: Setup, kind: ServerKind, conversations: int) -> str:
+    """More slots, or the memory of former prompts."""
+    if kind == "ollama":
+        return f"OLLAMA_NUM_PARALLEL={max(2, min(conversations, 4))}, or run the other job on another model"
+    more = f"-np {max(2, (setup.slots or 1) + 1)} (with -c raised alike)"
+    if setup.prompt_cache is False:
+        return f"--cache-ram 8192, which brings former prompts back; or {more}"
+    return f"{more}; or a larger --cache-ram, if former prompts did not come back from it"
+
+
+def memory(setup: Setup, kind: ServerKind, changed: bool) -> str:
+    """A memory that can be wound back further; what changes the prompt comes first, where it is known to change."""
+    first = "send prompts that only grow (`templatefix check`, `templatefix patch`); " if changed else ""
+    if kind == "ollama":
+        # The engine reads this variable, which Ollama hands on.
+        window = "" if setup.recurrent else "; LLAMA_ARG_SWA_FULL=1 in the server's environment keeps the whole window"
+        return (first or "no setting of Ollama's own; ").removesuffix("; ") + window
+    if setup.checkpoints == 0:
+        points = "--ctx-checkpoints 32 (they are switched off)"
+    else:
+        points = "--ctx-checkpoints with more, and --checkpoint-min-step with a smaller step"
+    return first + (points if setup.recurrent else f"--swa-full; or {points}")
+
+
+def client(lost: Lost) -> str:
+    """What the client should do."""
+    if any(lost.evidence("time_stamp")):
+        return _CLIENT["time"]
+    return _CLIENT.get(next(lost.evidence("kind"), ""), _HISTORY)
+
+
+def restart(lost: Lost, kind: ServerKind) -> str:
+    """What keeps an engine running."""
+    sizes = sorted({start.context for start in lost.starts if start.context})
+    if lost.kind == "keep-alive":
+        return "keep_alive in the requests, or OLLAMA_KEEP_ALIVE, longer than an agent pauses (-1: for ever)"
+    if lost.kind == "models":
+        return "OLLAMA_MAX_LOADED_MODELS, or memory for all; else one model for all of an agent's work"
+    if lost.kind == "context-size":
+        asked = (
+            f"the same num_ctx in every request ({sizes[-1]} holds all)" if sizes else "one num_ctx for all requests"
+        )
+        return f"{asked}, or none, with OLLAMA_CONTEXT_LENGTH on the server"
+    return (
+        "let no client unload the model (keep_alive 0), and keep the engine running"
+        if kind == "ollama"
+        else ("keep the server running between turns")
+    )
+
+
+def context(kind: ServerKind, longest: int) -> str:
+    """Room for the longest prompt and an answer."""
+    size = 4096
+    while size < longest * 1.25:
+        size *= 2
+    if kind == "ollama":
+        return f"num_ctx {size} in the requests or the Modelfile, or OLLAMA_CONTEXT_LENGTH={size}; or a shorter history"
+    return f"-c with {size} for each slot; or a shorter history"
+
+
+def thinking(kind: ServerKind) -> str:
+    """Where an answer goes."""
+    return "`think`: false in the requests" if kind == "ollama" else "--reasoning off, or a client that reads both"
+
+
+def template(kind: ServerKind, model: str) -> str:
+    """The template's cure."""
+    if kind == "ollama":
+        return f"`templatefix patch {model}`, and use the tag that it makes"
+    return "`templatefix patch` of the template, and --chat-template-file with the result"
