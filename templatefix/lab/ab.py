@@ -81,7 +81,7 @@ def run_ab(
     room = max(len(_data(text)) for text in (WARM_UP * 2, *texts))
     with recorder.interruptible():
         for repeat, index in turns(len(arms), repeats):
-            with (arms[index].engine or engine).session(room) as session, recorder.measurable(index):
+            with recorder.measurable(index), (arms[index].engine or engine).session(room) as session:
                 recorder.warm_up(session)
                 for step in steps[index]:
                     recorder.add(index, _measure(session, step, repeat))

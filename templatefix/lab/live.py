@@ -73,7 +73,7 @@ def run_live(
     with recorder.interruptible():
         for repeat, index in turns(len(arms), repeats):
             seeded = replace(live, sampling=replace(live.sampling, seed=live.sampling.seed + repeat))
-            with chats(arms[index]) as chat, recorder.measurable(index):
+            with recorder.measurable(index), chats(arms[index]) as chat:
                 for scenario in scenarios:
                     for row in _conversation(chat, scenario, seeded, repeat):
                         recorder.add(index, row)

@@ -19,6 +19,11 @@ from templatefix.servers.ollama import OllamaClient
 SAMPLES = Path(__file__).resolve().parents[2] / "modelfiles"
 MOVING = Modelfile.from_bytes((SAMPLES / "llama31-like.Modelfile").read_bytes()).template
 STABLE = Modelfile.from_bytes((SAMPLES / "stable.Modelfile").read_bytes()).template
+MOVING_LINE = (
+    '{{ range $i, $m := .Messages }}{{ if eq .Role "user" }}{{ if and $.Tools (eq (len (slice $.Messages $i)) 1) }}'
+    "<tools>{{ json $.Tools }}</tools>{{ end }}<u>{{ .Content }}</u>{{ else }}<{{ .Role }}>{{ .Content }}"
+    "{{ range .ToolCalls }}{{ .Function.Name }}{{ json .Function.Arguments }}{{ end }}</>{{ end }}{{ end }}<assistant>"
+)
 TAG = "owl:1-prefix-stable"
 JINJA = "{% for message in messages %}{{ message.content }}{% endfor %}{{ tools }}"
 needs_engine = pytest.mark.skipif(importlib.util.find_spec("xllamacpp") is None, reason="xllamacpp is not installed")
@@ -262,6 +267,35 @@ def test_r26_names_are_checked_before_anything_is_sent(templatefix: Any, server:
         assert (done.code, done.out) == (2, "")
         assert f"{dest} needs {word}" in done.err
     assert server.requests == []
+
+
+def test_r24_a_prompt_that_the_server_cuts(templatefix: Any, server: OllamaServer, tmp_path: Path) -> None:
+    server.log = tmp_path / "serve.log"
+    server.log.write_text("")
+    server.faults.log_lines = ['time=x level=WARN msg="truncating input prompt" limit=4096 prompt=8942 keep=5 new=4096']
+    done = templatefix("ab", "owl:1", "--log", str(server.log), "--format", "json")
+    made = json.loads(done.out)
+    assert (done.code, made["verdict"]) == (1, None)
+    assert (
+        "owl:1: the server cut a prompt: truncating input prompt limit=4096 prompt=8942" in made["invalid_reasons"][0]
+    )
+    assert names(server) == ["owl:1"]
+
+
+def test_r25_three_quotes_in_a_template(templatefix: Any, server: OllamaServer, alone: Path) -> None:
+    assert MOVING is not None
+    quoted = 'Quote code with """ only.\n' + MOVING.value
+    server.store.add("quotes:1", quoted)
+    done = templatefix("patch", "quotes:1")
+    assert (done.code, done.err) == (0, "")
+    made = OllamaClient(server.url).show("quotes:1-prefix-stable").template
+    assert made.startswith('Quote code with """ only.\n')
+    assert made != quoted
+    one_line = 'Quote code with """ only. ' + MOVING_LINE
+    (alone / "Modelfile").write_text(f"FROM owl:1\nTEMPLATE {one_line}\n", encoding="utf-8")
+    done = templatefix("patch", "Modelfile", "-o", "new")
+    assert (done.code, (alone / "new").exists()) == (2, False)
+    assert done.err.endswith('Modelfile cannot hold this template: it contains """, which ends the value\n')
 
 
 def codes(done: Any) -> dict[str, Any]:
