@@ -82,7 +82,9 @@ def _printed(piece: Piece, tools: Sequence[list[str]]) -> Iterator[tuple[int, st
                 yield index, ""
         return
     if origin is not None and origin.kind == "tool":
-        yield origin.index, origin.field
+        # The word before a value, printed as one of the definition's own keys, is not the definition.
+        whole = origin.field not in ("", "function") or _shows(piece.text, tools, origin.index)
+        yield origin.index, origin.field if whole else "part"
     if len(piece.text) > _SHORT:
         # Text that was put together in a variable has no origin, or that of one of its parts.
         for index, words in enumerate(tools):
@@ -94,6 +96,10 @@ def _printed(piece: Piece, tools: Sequence[list[str]]) -> Iterator[tuple[int, st
         for index, words in enumerate(tools):
             if piece.text in words[2:]:
                 yield index, "key"
+
+
+def _shows(text: str, tools: Sequence[list[str]], index: int) -> bool:
+    return index < len(tools) and tools[index][0] in text
 
 
 def tool_passes(rendering: Rendering, request: Request) -> tuple[Pass, ...]:

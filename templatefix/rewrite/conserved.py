@@ -41,12 +41,12 @@ def vocabulary(
     return Vocabulary(said - plain, plain - said, said - bare, count_texts(dropped), count_texts(added))
 
 
-def compare_first(original: Rendering, model: Rendering, variant: Rendering, words: Vocabulary) -> str | None:
-    """What is wrong with the variant's first prompt, or None: all words are those of the original, named ones apart.
+def compare_first(original: Rendering, model: Rendering, new: Sequence[Word], words: Vocabulary) -> str | None:
+    """What is wrong with the words of the variant's first prompt, or None: all are the original's, named ones apart.
 
     `model` is the original's prompt that shows the tools; another than `original` where that one lacks them.
     """
-    old, new, shown = words_of(original), words_of(variant), words_of(model)
+    old, shown = words_of(original), words_of(model)
     before, after = count(old), count(new)
     lost = before - after - words.dropped
     if lost:
@@ -99,12 +99,11 @@ def _tools_differ(old: Sequence[Word], new: Sequence[Word]) -> str | None:
     return "the tool definitions are not those of the original"
 
 
-def compare_step(original: Rendering, plain: Rendering | None, variant: Rendering, words: Vocabulary) -> str | None:
-    """What is wrong with a prompt of the variant, or None.
+def compare_step(original: Rendering, plain: Rendering | None, new: Sequence[Word], words: Vocabulary) -> str | None:
+    """What is wrong with the words of a prompt of the variant, or None.
 
     `plain` is the original without tools (None where it cannot be rendered like that).
     """
-    new = words_of(variant)
     missing = words.tools - words.dropped - count(new)
     if missing:
         return f"words about the tools are missing: {_list(missing)}"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from templatefix.analysis.loops import Loop, Message, requests_of
@@ -90,6 +91,42 @@ def generated_loop(seed: int, turns: int | None = None) -> Loop:
 def generated_loops(count: int, seed: int = 0) -> tuple[Loop, ...]:
     """Several core loops."""
     return tuple([generated_loop(seed + index) for index in range(count)])
+
+
+def generated_talks(count: int, seed: int = 0) -> tuple[Loop, ...]:
+    """Several core loops without calls: users and answers in turn."""
+    loops: list[Loop] = []
+    for index in range(count):
+        maker = Generator(20_000 + seed + index)
+        messages: list[Message] = []
+        if maker.random.random() < 0.7:
+            messages.append({"role": "system", "content": maker.text()})
+        for _ in range(maker.random.randint(1, 4)):
+            messages.append({"role": "user", "content": maker.text()})
+            messages.append({"role": "assistant", "content": maker.text()})
+        messages.append({"role": "user", "content": maker.text()})
+        loops.append(Loop(f"generated-talk-{seed + index}", requests_of(messages, ()), True))
+    return tuple(loops)
+
+
+def pondering(loop: Loop, seed: int = 0) -> Loop:
+    """The same conversation with thinking in most of the model's turns."""
+    maker = Generator(30_000 + seed)
+    thoughts: dict[int, str] = {}
+    for index, message in enumerate(loop.requests[-1].messages):
+        # Not beside text and calls at once: some templates refuse that.
+        alone = message["role"] == "assistant" and not (message.get("content") and message.get("tool_calls"))
+        if alone and maker.random.random() < 0.8:
+            thoughts[index] = maker.text()
+    requests = [
+        replace(request, messages=tuple([_with(m, thoughts.get(i)) for i, m in enumerate(request.messages)]))
+        for request in loop.requests
+    ]
+    return Loop(f"{loop.name}, thinking", tuple(requests), loop.core)
+
+
+def _with(message: Message, thought: str | None) -> Message:
+    return message if thought is None else {**message, "thinking": thought}
 
 
 def generated_chats(count: int, seed: int = 0) -> tuple[Request, ...]:

@@ -83,12 +83,20 @@ def patch(
     placement: Placement = "system",
     select: Collection[str] = (),
     ignore: Collection[str] = (),
+    keep_thinking: bool = False,
 ) -> PatchResult:
     """Make a variant of a template with its proof, or say why not.
 
     `select` and `ignore` hold rule codes or their beginnings, as in `check`. Where the tools cannot be put as
-    `placement` asks but can be fixed at the first user turn, that is done and the result says so.
+    `placement` asks but can be fixed at the first user turn, that is done and the result says so. With `keep_thinking`
+    a Jinja template may keep what it drops from the history.
     """
+    if template.kind == "jinja":
+        from templatefix.chat.jinja import JinjaChatTemplate  # with jinja2, which Go templates do without
+        from templatefix.rewrite.jinja_patch import patch_jinja
+
+        assert isinstance(template, JinjaChatTemplate)
+        return patch_jinja(template, placement=placement, select=select, ignore=ignore, keep_thinking=keep_thinking)
     depth = template.tree.depth if isinstance(template, GoChatTemplate) else 0
     return run_deep(depth, lambda: _Patch(template, placement, select, ignore).run())
 

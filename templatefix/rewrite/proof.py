@@ -8,13 +8,14 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final
 
-from templatefix.analysis.loops import Loop, chat_loops, core_loops, other_loops, without_tools
+from templatefix.analysis.loops import Loop, chat_loops, core_loops, other_loops, thinking_loop, without_tools
 from templatefix.analysis.stability import LoopRun, Step, run_loop
 from templatefix.chat.rendering import ChatTemplate, RenderError, Rendering
 from templatefix.chat.request import Request
 from templatefix.rewrite.conserved import compare_first, compare_step, vocabulary
-from templatefix.rewrite.conversations import generated_chats, generated_loops
-from templatefix.rewrite.traits import derived_traits, names_used, server_of, thinks
+from templatefix.rewrite.conversations import generated_chats, generated_loops, generated_talks, pondering
+from templatefix.rewrite.kept import Kept, explained
+from templatefix.rewrite.traits import KEEPS, derived_traits, names_used, server_of, thinks
 from templatefix.rewrite.words import Word, words_of
 
 SYSTEM_MESSAGE: Final = {"role": "system", "content": "Zorquin plagmev."}
@@ -76,16 +77,26 @@ class Baseline:
     template: ChatTemplate
     generated: int = 12  # how many generated loops stand beside the fixed ones
     seed: int = 0
+    tools: bool = True  # False for a template without them: chats stand in for tool loops
+    thoughts: bool = False  # whether histories with thinking are among the loops on which a variant must be stable
+    keeps: bool = False  # whether text that the original drops from the history may stay
+    moves_system: bool = False  # whether the system text may move in chats without tools as well
 
     @cached_property
     def core(self) -> tuple[Loop, ...]:
         """The loops on which a variant must be stable."""
-        return (*core_loops(), *generated_loops(self.generated, self.seed))
+        loops: tuple[Loop, ...] = (*core_loops(), *generated_loops(self.generated, self.seed))
+        if not self.tools:
+            loops = (*chat_loops(), *generated_talks(self.generated, self.seed))
+        if self.thoughts:
+            made = loops[-self.generated :]
+            loops += (thinking_loop(core=True), *[pondering(loop, self.seed) for loop in made])
+        return loops if self.tools else tuple([without_tools(loop) for loop in loops])
 
     @cached_property
     def others(self) -> tuple[Loop, ...]:
         """The loops on which a variant must be no worse."""
-        loops = list(other_loops())
+        loops = [loop for loop in other_loops() if self.tools or loop.name != "thinking-off"]
         if thinks(self.template):
             loops += [
                 replace(loop, name=f"{loop.name}, thinking off", core=False, requests=_off(loop)) for loop in self.core
@@ -178,7 +189,7 @@ def _checks(
     runs = base.runs if same else base.run(variant, base.core)
     others = base.other_runs if same else base.run(variant, base.others)
     yield "prefix_stable", _prefix_stable(base, runs, others)
-    yield "no_tools_identical", _no_tools_identical(base, variant)
+    yield "no_tools_identical", _no_tools_identical(base, variant, added)
     yield "tools_once", _tools_once(base, runs, others)
     yield "messages_kept", _messages_kept(base, runs, others)
     yield "conserved", _conserved(base, runs, dropped, added)
@@ -199,12 +210,12 @@ def _parses(base: Baseline, variant: ChatTemplate) -> Check:
 def _derived_unchanged(base: Baseline, variant: ChatTemplate) -> Check:
     before, after = derived_traits(base.template), derived_traits(variant)
     for name, value in before.items():
-        if after.get(name) != value:
+        if after.get(name) != value and not (base.keeps and name == KEEPS):
             return Check(False, 1, f"the {name} was {value!r} and is {after.get(name)!r}")
     return Check(True, 1)
 
 
-def _no_tools_identical(base: Baseline, variant: ChatTemplate) -> Check:
+def _no_tools_identical(base: Baseline, variant: ChatTemplate, added: Sequence[str]) -> Check:
     renders = 0
     for request, before in base.chats:
         after = _render(variant, request)
@@ -213,16 +224,23 @@ def _no_tools_identical(base: Baseline, variant: ChatTemplate) -> Check:
             continue  # what failed may fail differently
         if isinstance(after, RenderError):
             return Check(False, renders, f"without tools a request fails: {after}")
-        if before.data != after.data:
+        if before.data != after.data and not _asked_for(base, request, before, after, added):
             return Check(False, renders, "without tools a prompt differs")
     return Check(True, renders)
 
 
+def _asked_for(base: Baseline, request: Request, before: Rendering, after: Rendering, added: Sequence[str]) -> bool:
+    """Whether a difference without tools is one that was asked for by name."""
+    if not (base.keeps or base.moves_system):
+        return False
+    return explained(before, after, request, added=added if base.keeps else (), system=base.moves_system)
+
+
 def _prefix_stable(base: Baseline, runs: Sequence[LoopRun], others: Sequence[LoopRun]) -> Check:
     renders = 0
-    for run in runs:
+    for known, run in zip(base.runs, runs, strict=True):
         renders += len(run.steps)
-        if run.error is not None:
+        if run.error is not None and not (base.template.kind == "jinja" and declined(known, run)):
             return Check(False, renders, f"loop {run.loop.name}: {run.error}")
         if run.lost:
             return Check(False, renders, f"loop {run.loop.name}, step {run.lost[0]}: the prompt before is not kept")
@@ -231,6 +249,13 @@ def _prefix_stable(base: Baseline, runs: Sequence[LoopRun], others: Sequence[Loo
         if (reason := _worse(before, after)) is not None:
             return Check(False, renders, f"loop {after.loop.name}: {reason}")
     return Check(True, renders)
+
+
+def declined(before: LoopRun, after: LoopRun) -> bool:
+    """Whether a template raises on a generated loop what the original raised at the same step."""
+    if before.loop in core_loops() or before.error is None or after.error is None:
+        return False
+    return len(before.steps) == len(after.steps) and before.error.message == after.error.message
 
 
 def _worse(before: LoopRun, after: LoopRun) -> str | None:
@@ -257,11 +282,11 @@ def _tools_once(base: Baseline, runs: Sequence[LoopRun], others: Sequence[LoopRu
         known = next((_passed(step) for step in before.steps if step.tools), None)
         for step in run.steps:
             renders += 1
-            if step.tools != 1:
+            if step.tools != int(base.tools):
                 return Check(
                     False, renders, f"loop {run.loop.name}, step {step.index}: the tools stand {step.tools} times"
                 )
-            text = _passed(step)
+            text = _passed(step) if step.tools else known
             if known is not None and text != known:
                 return Check(False, renders, f"loop {run.loop.name}, step {step.index}: the definitions differ")
             known = text
@@ -277,9 +302,11 @@ def _tools_once(base: Baseline, runs: Sequence[LoopRun], others: Sequence[LoopRu
 def _messages_kept(base: Baseline, runs: Sequence[LoopRun], others: Sequence[LoopRun]) -> Check:
     renders = 0
     for before, after in zip((*base.runs, *base.other_runs), (*runs, *others), strict=True):
+        kept = Kept()
         for old, new in zip(before.steps, after.steps, strict=False):
             renders += 1
-            lost = _data_differ(words_of(old.rendering), words_of(new.rendering))
+            was, words = words_of(old.rendering), words_of(new.rendering)
+            lost = _data_differ(was, kept.without(was, words) if base.keeps else words)
             if lost is not None:
                 return Check(False, renders, f"loop {after.loop.name}, step {new.index}: {lost}")
     return Check(True, renders)
@@ -311,12 +338,15 @@ def _conserved(base: Baseline, runs: Sequence[LoopRun], dropped: Sequence[str], 
         known = bare if isinstance(bare, Rendering) else model.rendering
         words = vocabulary(model.rendering, model.plain or plains[0], known, dropped, added)
         renders += 1
-        problem = compare_first(first.rendering, model.rendering, after.steps[0].rendering, words)
+        problem = compare_first(first.rendering, model.rendering, words_of(after.steps[0].rendering), words)
         if problem is not None:
             return Check(False, renders, f"loop {after.loop.name}, step 0: {problem}")
+        kept = Kept()
         for old, plain, new in zip(before.steps, plains, after.steps, strict=False):
             renders += 1
-            problem = compare_step(old.rendering, plain, new.rendering, words)
+            said = words_of(new.rendering)
+            said = kept.without(words_of(old.rendering), said) if base.keeps else said
+            problem = compare_step(old.rendering, plain, said, words)
             if problem is not None:
                 return Check(False, renders, f"loop {after.loop.name}, step {new.index}: {problem}")
     return Check(renders > 0, renders, None if renders else "nothing could be rendered")

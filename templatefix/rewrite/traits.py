@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import cast
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Final, cast
 
 from templatefix.chat.go import GoChatTemplate
 from templatefix.chat.rendering import ChatTemplate
@@ -12,18 +13,25 @@ from templatefix.gotemplate.nodes import IfNode, TextNode
 from templatefix.gotemplate.visitor import walk
 from templatefix.rewrite.operands import path_of
 
+if TYPE_CHECKING:
+    from templatefix.chat.jinja import JinjaChatTemplate
+
+KEEPS: Final = "supports preserve reasoning"  # what a variant that keeps thinking is meant to change
+
 
 def names_used(template: ChatTemplate) -> frozenset[str]:
     """The names of data that a template uses, its own variables apart."""
     if template.kind != "go":
-        return frozenset()
+        from jinja2.meta import find_undeclared_variables
+
+        return frozenset(find_undeclared_variables(cast("JinjaChatTemplate", template).tree))
     return frozenset(name for name in cast(GoChatTemplate, template).derived.vars if not name.startswith("$"))
 
 
 def derived_traits(template: ChatTemplate) -> Mapping[str, object]:
     """Everything else that a server reads from the tree, by name."""
     if template.kind != "go":
-        return {}
+        return _tried(cast("JinjaChatTemplate", template))
     go = cast(GoChatTemplate, template)
     derived = go.derived
     return {
@@ -35,6 +43,13 @@ def derived_traits(template: ChatTemplate) -> Mapping[str, object]:
         "round trip": derived.round_trip,
         "legacy mode": go.legacy,
     }
+
+
+def _tried(template: JinjaChatTemplate) -> Mapping[str, object]:
+    """What llama-server finds out by trying a template, found out anew whatever a server said of it before."""
+    fresh = type(template)(template.source, bos=template.bos, eos=template.eos, date=template.date)
+    told = {name.replace("_", " "): value for name, value in asdict(fresh.caps).items()}
+    return {**told, "default for thinking": fresh.thinks_by_default, "refusal at the start": str(fresh.refusal or "")}
 
 
 def _first_text_of_calls(template: GoChatTemplate) -> str | None:
@@ -55,4 +70,6 @@ def server_of(template: ChatTemplate) -> Callable[[Request], Request]:
 
 def thinks(template: ChatTemplate) -> bool:
     """Whether a template has think tags."""
-    return template.kind == "go" and cast(GoChatTemplate, template).has_think_tags
+    if template.kind != "go":
+        return cast("JinjaChatTemplate", template).thinks_by_default
+    return cast(GoChatTemplate, template).has_think_tags

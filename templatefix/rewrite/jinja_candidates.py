@@ -1,0 +1,226 @@
+"""Changes to a Jinja template that may make its prompts grow only: each a few edits on spans, each to be tried."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice
+from typing import Final
+
+from templatefix.analysis.stability import LoopRun
+from templatefix.chat.rendering import Piece
+from templatefix.gotemplate.edits import Edit
+from templatefix.gotemplate.source import Span
+from templatefix.rewrite.candidates import Placement
+from templatefix.rewrite.jinja_tags import Branch, ForLoop, JinjaTags, Tag
+
+_SHOWN: Final = 12  # pieces behind the first difference that are looked at
+_LATER: Final = re.compile(r"last|\[\s*-|\|\s*length|nextitem|revindex|future")  # asks for what comes later
+_THOUGHT: Final = re.compile(r"think|reason", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class JinjaCandidate:
+    """Edits with what they do."""
+
+    what: str
+    edits: tuple[Edit, ...]
+    placement: Placement | None = None
+
+
+class JinjaCandidates:
+    """Proposes changes for one template, from what its loops lost."""
+
+    def __init__(
+        self, tags: JinjaTags, runs: Sequence[LoopRun], placement: Placement, *, keeps: bool, tools: bool
+    ) -> None:
+        self.tags = tags
+        self.runs = runs
+        self.placement = placement
+        self.keeps = keeps
+        self.tools = tools  # whether the template knows tools
+        self.source = tags.source
+
+    def propose(self) -> Iterator[JinjaCandidate]:
+        """Changes, the likeliest first."""
+        for branch, tag in self._gates():
+            operands = sorted(self.tags.operands(tag), key=self._likely)
+            loop = self._loop(branch)
+            for operand in operands:
+                if loop is not None and self._prints("tool", branch):
+                    yield from self._tools(branch, tag, operand, loop)
+                if loop is not None and self._prints("system", branch):
+                    yield from self._system(tag, operand, loop)
+            if self.keeps and loop is not None:
+                for operand in operands:
+                    yield from self._keep(branch, tag, operand, loop)
+
+    def _likely(self, operand: Span) -> tuple[bool, int]:
+        return (_LATER.search(self.source.slice(operand)) is None, len(operand))
+
+    # -- where
+
+    @cached_property
+    def _moved(self) -> list[Span]:
+        """The places of what the loops lost and of what came instead."""
+        places: dict[Span, None] = {}
+        for run in self.runs:
+            for index in run.lost:
+                before = run.steps[index - 1] if index else run.steps[0]
+                for piece in _parted(before.rendering.pieces, run.steps[index].rendering.pieces):
+                    places.setdefault(piece.span)
+        return list(places)
+
+    def _gates(self) -> Iterator[tuple[Branch, Tag]]:
+        """The branches that decide about what moved, innermost first, with the tags whose conditions count."""
+        seen: set[Span] = set()
+        for place in self._moved:
+            for branch in self.tags.around(place.start):
+                for arm in branch.arms:
+                    if arm.tag.span not in seen and arm.tag.tokens:
+                        seen.add(arm.tag.span)
+                        yield branch, arm.tag
+
+    @cached_property
+    def _printed(self) -> dict[str, set[Span]]:
+        found: dict[str, set[Span]] = {"tool": set(), "system": set()}
+        for run in self.runs:
+            for step in islice(run.steps, 3):
+                for piece in step.rendering.pieces:
+                    if piece.origin is not None and piece.origin.kind != "message":
+                        found["system" if piece.origin.kind == "system" else "tool"].add(piece.span)
+        return found
+
+    def _prints(self, kind: str, branch: Branch) -> bool:
+        return any(branch.span.contains(span) for span in self._printed[kind])
+
+    def _loop(self, branch: Branch) -> ForLoop | None:
+        """The outermost loop around a branch."""
+        loops = self.tags.loops_around(branch.span.start)
+        return loops[-1] if loops else None
+
+    # -- what
+
+    def _tools(self, branch: Branch, tag: Tag, operand: Span, loop: ForLoop) -> Iterator[JinjaCandidate]:
+        line = self.source.position(tag.span.start).line
+        if self.placement == "system" and len(branch.arms) == 1:
+            yield JinjaCandidate(
+                f"the tools of line {line} in front of the first turn",
+                (*self._cut(branch.span), self._before(loop, self._without(branch, tag, operand))),
+                "system",
+            )
+        prelude, first = self._first_user(loop)
+        yield JinjaCandidate(
+            f"the tools of line {line} at the first user turn", (*prelude, Edit(operand, first)), "first-user"
+        )
+
+    def _system(self, tag: Tag, operand: Span, loop: ForLoop) -> Iterator[JinjaCandidate]:
+        prelude, first = self._first_user(loop)
+        asked = self.source.slice(operand)
+        either = f"((tools and {first}) or (not tools and {asked}))" if self.tools else first
+        line = self.source.position(tag.span.start).line
+        yield JinjaCandidate(
+            f"the system text of line {line} at the first user turn", (*prelude, Edit(operand, either))
+        )
+
+    def _keep(self, branch: Branch, tag: Tag, operand: Span, loop: ForLoop) -> Iterator[JinjaCandidate]:
+        asked = self.source.slice(operand)
+        line = self.source.position(operand.start).line
+        thoughts = [thought for thought in self._thoughts(branch, loop) if thought not in asked]
+        others = [*thoughts, *[f"{each} or tools" for each in (*thoughts, "") if self.tools]]
+        for other in others:
+            either = f"{asked} or {other.removeprefix(' or ')}"
+            put = either if operand == tag.expression else f"({either})"
+            yield JinjaCandidate(f"what line {line} drops is kept", (Edit(operand, put),))
+
+    def _thoughts(self, branch: Branch, loop: ForLoop) -> list[str]:
+        """What a branch calls the thinking of a message: a variable, or a field of the message."""
+        found: dict[str, None] = {}
+        tokens = [token for token in self.tags.layout.tokens if token.kind not in ("whitespace", "data")]
+        for index, token in enumerate(tokens):
+            if token.kind != "name" or not _THOUGHT.search(token.text):
+                continue
+            span = self.tags.layout.span(token.start, token.end)
+            if not branch.span.contains(span):
+                continue
+            before = [each.text for each in tokens[max(0, index - 2) : index]]
+            if before == [loop.target, "."]:
+                found.setdefault(f"{loop.target}.{token.text}")
+            elif before[-1:] != ["."] and "enable" not in token.text and "preserve" not in token.text:
+                found.setdefault(token.text)
+        return list(found)
+
+    # -- how
+
+    def _first_user(self, loop: ForLoop) -> tuple[tuple[Edit, ...], str]:
+        """A prelude that finds the first user turn, unless it is there already, and the question for it."""
+        name = "first_user"
+        lines = (
+            f"{{%- set {name} = namespace(index=-1) %}}",
+            f"{{%- for item in {loop.iterable} %}}",
+            f"{{%- if {name}.index < 0 and item['role'] == 'user' %}}",
+            f"{{%- set {name}.index = loop.index0 %}}",
+            "{%- endif %}",
+            "{%- endfor %}",
+        )
+        first = f"loop.index0 == {name}.index"
+        if name in self.tags.names:
+            return (), first
+        return (self._before(loop, "\n".join(lines)),), first
+
+    def _before(self, loop: ForLoop, text: str) -> Edit:
+        """Template text in front of a loop; on lines of its own where the loop's tag trims what stands before it."""
+        at = loop.tag.span.start
+        if self._trims(loop.tag.span, left=True):
+            return Edit(Span(at, at), f"{text}\n")
+        return Edit(Span(at, at), text.replace("\n{%-", "{%").replace("{%-", "{%", 1))
+
+    def _without(self, branch: Branch, tag: Tag, operand: Span) -> str:
+        """A branch as written, but that one part of its condition is not asked."""
+        whole = self.source.slice(branch.span)
+        conjuncts = self.tags.conjuncts(tag)
+        at = next((i for i, each in enumerate(conjuncts) if each.contains(operand)), None)
+        assert tag.expression is not None
+        if at is None or len(conjuncts) == 1:
+            cut, put = operand, "true"
+        elif at:
+            cut, put = Span(conjuncts[at - 1].end, conjuncts[at].end), ""
+        else:
+            cut, put = Span(conjuncts[0].start, conjuncts[1].start), ""
+        if at is not None and len(conjuncts) > 1 and not self._all_of(conjuncts[at], operand):
+            cut, put = operand, "true"
+        data, start = whole.encode("utf-8", "surrogateescape"), branch.span.start
+        made = data[: cut.start - start] + put.encode() + data[cut.end - start :]
+        return made.decode("utf-8", "surrogateescape")
+
+    def _all_of(self, conjunct: Span, operand: Span) -> bool:
+        return self.source.slice(conjunct).strip("() \n\t") == self.source.slice(operand).strip("() \n\t")
+
+    def _trims(self, tag: Span, *, left: bool) -> bool:
+        data = self.source.data
+        return data[tag.start + 2 : tag.start + 3] == b"-" if left else data[tag.end - 3 : tag.end - 2] == b"-"
+
+    def _cut(self, span: Span) -> tuple[Edit, ...]:
+        """Take a block out, with the white space that its own tags take."""
+        data, start, end = self.source.data, span.start, span.end
+        if self._trims(span, left=True):
+            while data[start - 1 : start].isspace():
+                start -= 1
+        if self._trims(span, left=False):
+            while data[end : end + 1].isspace():
+                end += 1
+        elif data[end : end + 1] == b"\n" and not self._trims(span, left=True):
+            end += 1
+        return (Edit(Span(start, end), ""),)
+
+
+def _parted(before: Sequence[Piece], after: Sequence[Piece]) -> list[Piece]:
+    """The pieces around the first difference of two prompts, and all tool and system text behind it."""
+    at = 0
+    while at < min(len(before), len(after)) and before[at] == after[at]:
+        at += 1
+    behind = (*before[at : at + _SHOWN], *after[at : at + _SHOWN])
+    moved = [p for p in (*before[at:], *after[at:]) if p.origin is not None and p.origin.kind != "message"]
+    return [*behind, *moved[:_SHOWN]]

@@ -1,0 +1,205 @@
+"""Jinja templates made stable: what moves, what stays as it was, what is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from templatefix.analysis.loops import assistant, chat_loops, core_loops, system, thinking_loop, user
+from templatefix.analysis.stability import run_loop
+from templatefix.chat.jinja import JinjaChatTemplate
+from templatefix.chat.request import Request
+from templatefix.rewrite import patch as patching
+from templatefix.rewrite.jinja_patch import patch_jinja, switch_of
+from templatefix.rewrite.patch import PatchResult
+from templatefix.rewrite.proof import NAMES, Baseline, prove
+
+CALLS = """\
+    {%- if message.tool_calls %}
+        {%- for call in message.tool_calls %}
+            {{- '<call>' + call.function.name + ' ' }}{{ call.function.arguments | tojson }}{{ '</call>' }}
+        {%- endfor %}
+    {%- endif %}
+"""
+MOVING = f"""\
+{{%- set asked = messages | selectattr('role', 'equalto', 'user') | list %}}
+{{%- for message in messages %}}
+    {{%- if message.role == 'user' %}}
+        {{%- if tools and message == asked[-1] %}}
+            {{{{- '<tools>' }}}}
+            {{%- for tool in tools %}}{{{{ tool | tojson }}}}{{%- endfor %}}
+            {{{{- '</tools>' }}}}
+        {{%- endif %}}
+        {{{{- '<user>' + message.content + '</user>' }}}}
+    {{%- elif message.role == 'assistant' %}}
+        {{{{- '<assistant>' + message.content }}}}
+{CALLS}
+        {{{{- '</assistant>' }}}}
+    {{%- else %}}
+        {{{{- '<' + message.role + '>' + message.content + '</' + message.role + '>' }}}}
+    {{%- endif %}}
+{{%- endfor %}}
+{{%- if add_generation_prompt %}}{{{{ '<assistant>' }}}}{{%- endif %}}
+"""
+LAST_SYSTEM = """\
+{%- if messages[0]['role'] == 'system' %}
+    {%- set told, rest = messages[0]['content'], messages[1:] %}
+{%- else %}
+    {%- set rest = messages %}
+{%- endif %}
+{%- for message in rest %}
+    {%- if (message['role'] == 'user') == (loop.index0 % 2 == 1) %}{{ raise_exception('Take turns.') }}{%- endif %}
+    {%- if loop.last and message['role'] == 'user' and told is defined %}
+        {{- '<' + message['role'] + '>' + told + '\\n\\n' + message['content'] + '</>' }}
+    {%- else %}
+        {{- '<' + message['role'] + '>' + message['content'] + '</>' }}
+    {%- endif %}
+{%- endfor %}
+"""
+FORGETFUL = f"""\
+{{%- if tools %}}
+    {{{{- '<tools>' }}}}{{%- for tool in tools %}}{{{{ tool | tojson }}}}{{%- endfor %}}{{{{ '</tools>' }}}}
+{{%- endif %}}
+{{%- set seen = namespace(last=-1) %}}
+{{%- for message in messages %}}
+    {{%- if message.role == 'user' %}}{{%- set seen.last = loop.index0 %}}{{%- endif %}}
+{{%- endfor %}}
+{{%- for message in messages %}}
+    {{{{- '<' + message.role + '>' }}}}
+    {{%- set reasoning = message.reasoning_content or '' %}}
+    {{%- if loop.index0 > seen.last and message.role == 'assistant' %}}
+        {{{{- '<think>' + reasoning + '</think>' }}}}
+    {{%- endif %}}
+    {{{{- message.content }}}}
+{CALLS}
+    {{{{- '</' + message.role + '>' }}}}
+{{%- endfor %}}
+{{%- if add_generation_prompt %}}{{{{ '<assistant>' }}}}{{%- endif %}}
+"""
+KEEPING = FORGETFUL.replace("loop.index0 > seen.last", "(loop.index0 > seen.last or reasoning or tools)")
+SWITCHED = FORGETFUL.replace("loop.index0 > seen.last", "(hold_thinking or loop.index0 > seen.last)")
+
+
+def patched(text: str, **options: object) -> PatchResult:
+    return patch_jinja(JinjaChatTemplate(text), **options)  # type: ignore[arg-type]
+
+
+def lost(text: str, loops: object = None) -> list[str]:
+    template = JinjaChatTemplate(text)
+    runs = [run_loop(template, loop, template.as_served) for loop in loops or core_loops()]  # type: ignore[attr-defined]
+    return [run.loop.name for run in runs if run.lost or run.error]
+
+
+@pytest.fixture(scope="module")
+def moved() -> PatchResult:
+    return patched(MOVING)
+
+
+@pytest.fixture(scope="module")
+def remembering() -> PatchResult:
+    return patched(FORGETFUL, keep_thinking=True)
+
+
+def test_tools_at_the_last_user_message_stand_in_front_of_the_first_turn(moved: PatchResult) -> None:
+    assert lost(MOVING)
+    assert moved.changed
+    assert "TF101" in moved.applied
+    assert lost(moved.template) == []
+    request = Request((user("Hm."), assistant("Ah."), user("Oh.")), core_loops()[0].requests[0].tools)
+    assert JinjaChatTemplate(moved.template).render(request).text.startswith('<tools>{"type"')
+
+
+def test_the_whole_proof_stands_behind_it(moved: PatchResult) -> None:
+    assert moved.proof.results() == dict.fromkeys(NAMES, True)
+    assert all(number > 0 for number in moved.proof.renders().values())
+
+
+def test_bytes_outside_the_edits_stay(moved: PatchResult) -> None:
+    tail = MOVING[MOVING.index("        {{- '<user>'") :]
+    assert moved.template.endswith(tail)
+    assert moved.template.startswith(MOVING.splitlines(keepends=True)[0])
+
+
+def test_a_variant_is_left_alone(moved: PatchResult) -> None:
+    again = patched(moved.template)
+    assert not again.changed
+    assert again.refused == ()
+
+
+def test_tools_at_the_first_user_message_if_asked_for() -> None:
+    result = patched(MOVING, placement="first-user")
+    assert result.placement == "first-user"
+    assert lost(result.template) == []
+    request = Request((system("S."), user("Hm."), assistant("Ah."), user("Oh.")), core_loops()[0].requests[0].tools)
+    assert JinjaChatTemplate(result.template).render(request).text.startswith("<system>S.</system><tools>")
+
+
+def test_a_template_without_tools_is_changed_only_when_asked_for_by_code() -> None:
+    refused = patched(LAST_SYSTEM)
+    assert not refused.changed
+    assert "--select TF201" in refused.refused[0].reason
+    result = patched(LAST_SYSTEM, select=("TF201",))
+    assert lost(LAST_SYSTEM, chat_loops()) == ["chat"]
+    assert lost(result.template, chat_loops()) == []
+    request = Request((system("S."), user("Hm."), assistant("Ah."), user("Oh.")))
+    assert JinjaChatTemplate(result.template).render(request).text == "<user>S.\n\nHm.</><assistant>Ah.</><user>Oh.</>"
+
+
+def test_thinking_is_dropped_unless_keeping_is_asked_for() -> None:
+    result = patched(FORGETFUL)
+    assert not result.changed
+    assert result.template == FORGETFUL
+    assert "--keep-thinking" in result.refused[0].reason
+
+
+def test_a_switch_of_the_template_is_named() -> None:
+    assert switch_of(JinjaChatTemplate(SWITCHED)) == {"hold_thinking": True}
+    assert switch_of(JinjaChatTemplate(FORGETFUL)) is None
+    reason = patched(SWITCHED).refused[0].reason
+    assert """--chat-template-kwargs '{"hold_thinking":true}'""" in reason
+
+
+def test_thinking_is_kept_where_it_was_generated(remembering: PatchResult) -> None:
+    assert remembering.proof.holds
+    assert remembering.applied == ("TF203",)
+    assert lost(remembering.template, (*core_loops(), thinking_loop(core=True))) == []
+    request = Request((user("Hm."), {**assistant("Ah."), "thinking": "Why hm?"}, user("Oh.")))
+    assert "<think>Why hm?</think>Ah." in JinjaChatTemplate(remembering.template).render(request).text
+
+
+def test_a_chat_without_thinking_and_tools_is_not_touched_by_keeping(remembering: PatchResult) -> None:
+    request = Request((system("S."), user("Hm."), assistant("Ah."), user("Oh.")))
+    before, after = (JinjaChatTemplate(text).render(request).data for text in (FORGETFUL, remembering.template))
+    assert before == after
+
+
+def test_the_words_that_come_with_kept_thinking_are_listed(remembering: PatchResult) -> None:
+    assert remembering.added_text == ("</think>", "<think>")
+
+
+@pytest.mark.parametrize(
+    ("text", "point"),
+    [
+        (FORGETFUL.replace("loop.index0 > seen.last and ", ""), "no_tools_identical"),  # empty marks in every chat
+        (FORGETFUL.replace("loop.index0 > seen.last", "loop.index0 >= seen.last"), "prefix_stable"),  # as before
+        (KEEPING.replace("+ reasoning", ""), "no_tools_identical"),
+        (KEEPING.replace("+ reasoning", "+ (reasoning if not tools else '')"), "messages_kept"),
+        (KEEPING.replace("'<think>'", "('<think>' if not tools else '<thoughts>')"), "conserved"),
+    ],
+)
+def test_a_wrong_way_to_keep_thinking_is_caught(text: str, point: str) -> None:
+    base = Baseline(JinjaChatTemplate(FORGETFUL), generated=3, thoughts=True, keeps=True)
+    proof = prove(base, JinjaChatTemplate(text), added=("<think>", "</think>"))
+    assert proof.failure is not None
+    assert proof.failure.startswith(point), proof.failure
+
+
+def test_a_broken_template_is_refused() -> None:
+    result = patched("{% if tools %}{% endif %}{% for m in messages %}{{ m.content }}{% endfor %}")
+    assert not result.changed
+    assert "no prompt" in result.refused[0].reason
+
+
+def test_patch_takes_jinja_templates() -> None:
+    result = patching.patch(JinjaChatTemplate(FORGETFUL), keep_thinking=True)
+    assert result.changed
+    assert result.diff("a.jinja").startswith("--- a/a.jinja")
