@@ -36,6 +36,7 @@ class LlamaCppLines:
         self._taken: dict[tuple[str, int], str] = {}  # slots whose former conversation was left, by what was said
         self._common: dict[tuple[str, int], int] = {}  # tokens that the slot's content shares with the prompt to come
         self._timing: tuple[str, int] | None = None  # the slot whose timings stand on the next line
+        self._counts: dict[str, int] = {}  # one object for each figure, as the same ones come again
 
     def feed(self, line: str, number: int, time: str | None) -> Iterator[LoggedRequest]:
         """Take a line; yield the requests that are complete now."""
@@ -62,19 +63,20 @@ class LlamaCppLines:
         new = _NEW.match(said)
         if new is not None:
             context = _CONTEXT.search(said)
-            yield from self._begin(slot, task, int(new[1]), number, time, int(context[1]) if context else None)
+            size = self._count(context[1]) if context else None
+            yield from self._begin(slot, task, self._count(new[1]), number, time, size)
             return
         if said.startswith("selected slot by"):
             self._taken[slot] = said
         elif (common := _COMMON.match(said)) is not None:
-            self._common[slot] = int(common[1])
+            self._common[slot] = self._count(common[1])
         request = self._open.get(slot)
         if request is None or request.task != task:
             return
         hit, timing, stop = _HIT.match(said), _TIMING.search(said), _STOP.match(said)
         checkpoint = _CHECKPOINT.match(said)
         if hit is not None and request.cached_tokens is None:
-            self._open[slot] = replace(request, cached_tokens=int(hit[1] or hit[2] or 0))
+            self._open[slot] = replace(request, cached_tokens=self._count(hit[1] or hit[2] or "0"))
         elif timing is not None:
             self._timed(slot, float(timing[1]))
         elif not said:
@@ -116,6 +118,9 @@ class LlamaCppLines:
             common_tokens=common,
             context=context,
         )
+
+    def _count(self, digits: str) -> int:
+        return self._counts.setdefault(digits, int(digits))
 
     def _timed(self, slot: tuple[str, int], milliseconds: float) -> None:
         if slot in self._open:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from templatefix.trace.exchange import Exchange
@@ -14,14 +13,6 @@ from templatefix.trace.texts import common, common_end
 _ALIKE = 0.5  # of a text, from its ends, that makes it the same text with a change in it
 _BLOCK = 200  # characters of a prompt that are not the same by chance
 _RECENT = 64  # conversations that are looked at
-
-
-@dataclass(frozen=True, slots=True)
-class Link:
-    """Where a request stands: its conversation, and the request before it there."""
-
-    conversation: int
-    before: int | None  # index of an exchange
 
 
 def fingerprint(value: Any) -> str:
@@ -40,25 +31,29 @@ def essence(message: Mapping[str, Any]) -> tuple[Any, ...]:
     return (message.get("role"), message.get("content") or "", message.get("thinking") or "", tuple(calls))
 
 
-def linked(exchanges: Sequence[Exchange]) -> list[Link]:
-    """The place of each exchange, in their order."""
-    links: list[Link] = []
+def conversations(exchanges: Sequence[Exchange]) -> list[int]:
+    """The conversation of each exchange, numbered as they begin; each goes on from the one before in its conversation.
+
+    One small number for each: a log can hold hundreds of thousands.
+    """
+    found: list[int] = []
     count = 0
     last: dict[int, int] = {}  # of the conversations that were used last, in that order
     for index, exchange in enumerate(exchanges):
-        best, found = 0.0, None
+        best, own = 0.0, None
         for conversation, before in last.items():
             score = continues(exchanges[before], exchange)
             if score and score >= best:
-                best, found = score, conversation
-        if found is None:
-            found = count
+                best, own = score, conversation
+        if own is None:
+            own = count
             count += 1
-        links.append(Link(found, last.pop(found, None)))
-        last[found] = index
+        found.append(own)
+        last.pop(own, None)
+        last[own] = index
         if len(last) > _RECENT:
             del last[next(iter(last))]
-    return links
+    return found
 
 
 def continues(before: Exchange, after: Exchange) -> float:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from templatefix.trace.conversations import Link, fingerprint, linked
+from templatefix.trace.conversations import conversations, fingerprint
 from templatefix.trace.exchange import Exchange
 from templatefix.trace.pair import Pair, layout_of
 from templatefix.trace.prompts import SYSTEM, TAIL, TOOLS, Layout
@@ -39,21 +39,24 @@ class _Explainer:
     def __init__(self, exchanges: Sequence[Exchange], templates: Sequence[KnownTemplate | None]) -> None:
         self._exchanges = exchanges
         self._templates = templates
-        self._links: list[Link] = linked(exchanges)
+        self._conversations = conversations(exchanges)
+        self._last: dict[int, int] = {}  # the latest request of each conversation
         self._layouts: dict[int, Layout] = {}
         self._rates: dict[tuple[str, bool], Rates] = {}  # by model, and whether its template is known
         self._on_slot: dict[tuple[str, int | None], deque[int]] = {}  # the latest requests
         self._in_force: dict[str, str] = {}  # which template, by model, as the log says
         warm = [
             exchange.cached_tokens
-            for exchange, link in zip(exchanges, self._links, strict=True)
-            if link.before is not None and exchange.cached_tokens is not None
+            for exchange, goes_on in zip(exchanges, _going_on(self._conversations), strict=True)
+            if goes_on and exchange.cached_tokens is not None
         ]
         self._cold = len(warm) > 1 and not any(warm)
 
     def traced(self, index: int) -> Traced:
         """The next request."""
-        exchange, link = self._exchanges[index], self._links[index]
+        exchange, conversation = self._exchanges[index], self._conversations[index]
+        earlier = self._last.get(conversation)
+        self._last[conversation] = index
         template = self._templates[index]
         selected = self._selected(exchange)
         if template is not None and template.template.kind == "go" and selected not in ("", "go_template"):
@@ -62,10 +65,10 @@ class _Explainer:
         if layout is not None:
             self._layouts[index] = layout
         size = self._size(exchange, layout)
-        pair, between = None, self._between(index)
-        before = self._exchanges[link.before] if link.before is not None else None
-        if before is not None and layout is not None and link.before is not None:
-            old = self._layouts.pop(link.before, None)
+        pair, between = None, self._between(index, earlier)
+        before = self._exchanges[earlier] if earlier is not None else None
+        if before is not None and layout is not None and earlier is not None:
+            old = self._layouts.pop(earlier, None)
             if old is not None and (old.rendering is None) == (layout.rendering is None):
                 pair = Pair(before, exchange, old, layout, template)
         scale = self._scale(pair, exchange, size, layout, between)
@@ -76,7 +79,7 @@ class _Explainer:
             prompt_tokens=size,
             cached_tokens=self._cached(exchange, pair, scale, size),
             scale=scale,
-            between=tuple([other for other in between if self._links[other].conversation != link.conversation]),
+            between=tuple([other for other in between if self._conversations[other] != conversation]),
             same_slot=not between,
             cold=self._cold,
             selected=selected,
@@ -85,8 +88,8 @@ class _Explainer:
         return Traced(
             index=index,
             exchange=exchange,
-            conversation=link.conversation,
-            before=link.before,
+            conversation=conversation,
+            before=earlier,
             between=case.between,
             figures="estimate" if exchange.cached_tokens is None else exchange.figures,
             prompt_tokens=size,
@@ -113,16 +116,16 @@ class _Explainer:
         rates = self._rates_of(exchange, layout).by_kind
         return round(Scale(layout, [(0, 0), (layout.size, layout.size)], rates).weight)
 
-    def _between(self, index: int) -> list[int]:
+    def _between(self, index: int, earlier: int | None) -> list[int]:
         """The requests that came to the same slot since the one before in this conversation."""
-        exchange, link = self._exchanges[index], self._links[index]
+        exchange = self._exchanges[index]
         key = (exchange.logged.process if exchange.logged else "", exchange.slot)
         if exchange.model and exchange.slot is None:
             key = (exchange.model, None)
         seen = self._on_slot.setdefault(key, deque(maxlen=_RECENT))
         found: list[int] = []
         for other in reversed(seen):
-            if link.before is None or other <= link.before:
+            if earlier is None or other <= earlier:
                 break
             found.append(other)
         seen.append(index)
@@ -195,6 +198,14 @@ class _Explainer:
         if any(request.figures == "estimate" for request in requests):
             said.append("how much came from the cache (the server's log, OLLAMA_DEBUG=1 or -lv 4): these are estimates")
         return said
+
+
+def _going_on(conversations: Sequence[int]) -> Iterator[bool]:
+    """Whether each request goes on from an earlier one."""
+    begun: set[int] = set()
+    for conversation in conversations:
+        yield conversation in begun
+        begun.add(conversation)
 
 
 def _parts(exchange: Exchange, layout: Layout | None, scale: Scale | None) -> list[TracedPart]:

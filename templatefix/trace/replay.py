@@ -7,7 +7,7 @@ from pathlib import Path
 
 from templatefix.analysis.loops import Loop
 from templatefix.chat.request import Request
-from templatefix.trace.conversations import linked
+from templatefix.trace.conversations import conversations
 from templatefix.trace.sources import TraceError, joined, read_sources
 
 
@@ -17,14 +17,12 @@ def loops_from(paths: Sequence[Path]) -> tuple[Loop, ...]:
     The requests are sent as the client sent them, changes and all.
     """
     exchanges = joined(read_sources(paths))
-    conversations: dict[int, list[Request]] = {}
-    for exchange, link in zip(exchanges, linked(exchanges), strict=True):
+    sent: dict[int, list[Request]] = {}
+    for exchange, conversation in zip(exchanges, conversations(exchanges), strict=True):
         if exchange.request is not None:
-            conversations.setdefault(link.conversation, []).append(exchange.request)
+            sent.setdefault(conversation, []).append(exchange.request)
     loops = [
-        Loop(f"conversation {number}", tuple(requests), False)
-        for number, requests in conversations.items()
-        if len(requests) > 1
+        Loop(f"conversation {number}", tuple(requests), False) for number, requests in sent.items() if len(requests) > 1
     ]
     if not loops:
         names = ", ".join(map(str, paths))
