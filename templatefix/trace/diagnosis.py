@@ -134,13 +134,18 @@ def _cost(lost: Lost, setup: Setup, kind: ServerKind, session: Session) -> Cost:
     return Cost(lost.kind, lost.tokens, None, message, tuple(evidence), _setting(lost, setup, kind, session))
 
 
+def _changed(lost: Lost) -> bool:
+    """Whether the engine forgot because prompts had changed in front."""
+    return any(True for key in ("changed_at", "together_tokens") for _ in lost.evidence(key))
+
+
 def _setting(lost: Lost, setup: Setup, kind: ServerKind, session: Session) -> str:
     first = lost.requests[0][0]
     longest = max(one.prompt_tokens for one in session.requests)
     if lost.kind == "slots":
         return settings.slots(setup, kind, len({one.conversation for one in session.requests}))
     if lost.kind == "memory":
-        return settings.memory(setup, kind, any(True for _ in lost.evidence("changed_at")))
+        return settings.memory(setup, kind, _changed(lost))
     if lost.kind == "client":
         return settings.client(lost)
     if lost.kind in ("keep-alive", "models", "context-size", "restart"):

@@ -56,7 +56,7 @@ def lost_by_cause(session: Session, setup: Setup) -> list[Lost]:
         for loss in request.losses:
             kind, about = _kind_of(loss, request, starts)
             lost = found.setdefault((kind, about), Lost(kind))
-            lost.requests.append((request, loss.tokens))
+            lost.requests.append((request, _own(loss, request)))
             lost.losses.append(loss)
             lost.starts += [start] if (start := _start(request, starts)) is not None and kind in _RESTARTS else []
     for request, kind, tokens in _by_log_alone(session, starts):
@@ -68,6 +68,18 @@ def lost_by_cause(session: Session, setup: Setup) -> list[Lost]:
 
 
 _RESTARTS: tuple[CostKind, ...] = ("keep-alive", "models", "context-size", "restart")
+
+
+def _own(loss: Loss, request: Traced) -> int:
+    """What a cause took by itself.
+
+    Where a change makes an engine forget more than was changed, the rest is the memory's: another would have kept it.
+    """
+    if isinstance(forgot := loss.evidence.get("together_tokens"), int):
+        return forgot
+    alone = loss.evidence.get("alone_tokens")
+    forgetful = any("together_tokens" in one.evidence for one in request.losses)
+    return min(loss.tokens, alone) if forgetful and isinstance(alone, int) else loss.tokens
 
 
 def _kind_of(loss: Loss, request: Traced, starts: Mapping[int, EngineStart]) -> tuple[CostKind, str]:

@@ -67,8 +67,8 @@ def _ollama_model(client: OllamaClient, name: str, held: dict[str, int]) -> Mode
         target = resolve(name, "model", client=lambda: client)
         assert target.shown is not None
         return _judged(target, ModelSeen(name, loaded, context), serving_of(client, target.shown))
-    except ModelNotFound as error:
-        raise error
+    except ModelNotFound:
+        return ModelSeen(name, loaded, context, failure=f"there is no model {name} on {client.url}")
     except (TargetError, ServerError) as error:
         return ModelSeen(name, loaded, context, failure=str(error))
 

