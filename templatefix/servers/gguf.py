@@ -14,6 +14,8 @@ from enum import IntEnum
 from pathlib import Path
 from typing import Any
 
+from templatefix.gotemplate.source import Span
+
 MAGIC = b"GGUF"
 ALIGNMENT = 32  # bytes; what readers assume where the file does not say
 
@@ -88,6 +90,31 @@ def read_metadata(path: Path, wanted: Callable[[str], bool]) -> dict[str, Any]:
                 raise GgufError(f"The header of {path} is damaged: {error}.") from error
 
 
+@dataclass(frozen=True, slots=True)
+class GgufLayout:
+    """Where the parts of a file stand, in bytes."""
+
+    value: Span  # of one string of the metadata, its length included
+    head: int  # where the header ends
+    data: int  # where the tensors' data begins: the header's end, aligned
+    alignment: int
+    tensors: int  # how many
+
+
+def layout_of(path: Path, key: str) -> GgufLayout:
+    """Find a string of the metadata and the tensors' data; raises GgufError, and OSError as `read_metadata`."""
+    with path.open("rb") as file:
+        if file.read(4) != MAGIC:
+            raise GgufError(f"{path} is not a GGUF file.")
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            try:
+                return _Reader(data).layout(key)
+            except (struct.error, IndexError, OverflowError) as error:
+                raise GgufError(f"The header of {path} is cut short.") from error
+            except GgufError as error:
+                raise GgufError(f"The header of {path} is damaged: {error}.") from error
+
+
 class _Reader:
     """A cursor over a mapped file; only the pages of the header are ever touched."""
 
@@ -108,6 +135,30 @@ class _Reader:
             if wanted(key):
                 found[key] = value
         return found
+
+    def layout(self, key: str) -> GgufLayout:
+        (version,) = self._take("<I")
+        if version not in (2, 3):
+            raise GgufError(f"version {version} is not known")
+        tensors, count = self._take("<QQ")
+        value, alignment = None, ALIGNMENT
+        for _ in range(count):
+            name = self._string()
+            (kind,) = self._take("<I")
+            start = self._at
+            found = self._value(kind, False)
+            if name == key and kind == Kind.STRING:
+                value = Span(start, self._at)
+            elif name == "general.alignment" and isinstance(found, int) and found > 0:
+                alignment = found
+        if value is None:
+            raise GgufError(f"it has no {key}")
+        for _ in range(tensors):
+            self._string()
+            (dimensions,) = self._take("<I")
+            self._take(f"<{dimensions}QIQ")
+        head = self._at
+        return GgufLayout(value, head, head + -head % alignment, alignment, tensors)
 
     def _take(self, layout: str) -> tuple[Any, ...]:
         values = struct.unpack_from(layout, self._data, self._at)
