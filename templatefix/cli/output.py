@@ -6,7 +6,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TextIO
 
@@ -60,17 +60,21 @@ def write(text: str, stream: TextIO | None = None) -> None:
     _put(target, data)
 
 
-def write_bytes(data: bytes) -> None:
-    """Write bytes to standard output."""
+def write_bytes(data: bytes | Iterable[bytes]) -> None:
+    """Write bytes to standard output, or pieces of them as they come."""
     if sys.stdout is None:
         raise CliError(_CLOSED)
     _put(sys.stdout, data)
 
 
-def _put(stream: TextIO, data: bytes) -> None:
+def _pieces(data: bytes | Iterable[bytes]) -> Iterable[bytes]:
+    return (data,) if isinstance(data, bytes) else data
+
+
+def _put(stream: TextIO, data: bytes | Iterable[bytes]) -> None:
     try:
         stream.flush()
-        stream.buffer.write(data)
+        stream.buffer.writelines(_pieces(data))
         stream.buffer.flush()
     except BrokenPipeError:
         raise
@@ -79,8 +83,8 @@ def _put(stream: TextIO, data: bytes) -> None:
         raise CliError(f"the output cannot be written: {error.strerror or error}") from error
 
 
-def save(file: str, data: bytes) -> None:
-    """Write a file, whole or not at all; `-` is standard output.
+def save(file: str, data: bytes | Iterable[bytes]) -> None:
+    """Write a file, whole or not at all, from bytes or pieces of them; `-` is standard output.
 
     What a link points to is written, not the link; a device or a pipe is written to, never replaced.
     """
@@ -93,7 +97,7 @@ def save(file: str, data: bytes) -> None:
         path = Path(os.path.realpath(Path(file).expanduser()))
         if path.exists() and not path.is_file() and not path.is_dir():
             with open(path, "wb") as out:
-                out.write(data)
+                out.writelines(_pieces(data))
         else:
             _replace(path, data)
     except OSError as error:
@@ -102,11 +106,11 @@ def save(file: str, data: bytes) -> None:
         raise CliError(f"{file} cannot be written: {error}") from error
 
 
-def _replace(path: Path, data: bytes) -> None:
+def _replace(path: Path, data: bytes | Iterable[bytes]) -> None:
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=".templatefix-")
     try:
         with os.fdopen(handle, "wb") as out:
-            out.write(data)
+            out.writelines(_pieces(data))
         os.chmod(name, path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~_umask())
         os.replace(name, path)
     except BaseException:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from templatefix.cli.inputs import chat_template_of, known, resolved, served
-from templatefix.cli.output import CliError, colours, save, say, say_json, write
+from templatefix.cli.output import CliError, colours, save, say, write
 
 if TYPE_CHECKING:
     from templatefix.trace.session import Session
@@ -45,12 +45,12 @@ def explain(
         session = explained([Path(file).expanduser() for file in files], given)
     except TraceError as error:
         raise CliError(str(error)) from error
-    if output is not None:
-        save(output, _text(session, form, coloured=False).encode("utf-8", "replace"))
-    elif form == "json":
-        from templatefix.trace.session import to_json
+    if form == "json":
+        from templatefix.trace.session import json_lines
 
-        say_json(to_json(session))
+        save("-" if output is None else output, json_lines(session))
+    elif output is not None:
+        save(output, _text(session, form, coloured=False).encode("utf-8", "replace"))
     else:
         write(_text(session, form, colours()))
     return 0
@@ -61,12 +61,6 @@ def _text(session: Session, form: str, coloured: bool) -> str:
         from templatefix.report.trace_html import trace_html
 
         return trace_html(session)
-    if form == "json":
-        import json
-
-        from templatefix.trace.session import to_json
-
-        return json.dumps(to_json(session), indent=2) + "\n"
     from templatefix.report.style import Style
     from templatefix.report.trace_text import trace_text
 

@@ -6,9 +6,10 @@ the way. Order is that of the lines: clocks jump.
 
 from __future__ import annotations
 
+import codecs
 import gzip
-import io
 import re
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -29,6 +30,7 @@ _SLOT_WORDS = frozenset(
 )
 _MESSAGES = frozenset((b"loading ", b"truncati", b"starting", b"template", b"logged t"))
 _BLOCK = 1 << 20  # bytes
+_BROKEN = (EOFError, gzip.BadGzipFile, zlib.error)
 _ROTATED = re.compile(r"^(?P<stem>.+?)(?:-(?P<dash>\d+))?\.(?P<kind>log|txt)(?:\.(?P<dot>\d+))?(?:\.gz)?$")
 _LOG_LINE = re.compile(
     rb"^(?:\[\d+\] )?(?:[\d.]+ [DIWE] )?(?:slot|srv|llama|print_info|load)\S*\s|^time=\S+ level=|^\[GIN\] |"
@@ -66,8 +68,8 @@ def _read(paths: Sequence[Path]) -> LogRead:
     reader = LogReader()
     for path in paths:
         name = str(path)
-        with opened_log(path) as file:
-            told = _Told(name)
+        told = _Told(name)
+        with opened_log(path, told.whole) as file:
             for number, line in _telling(file, told):
                 read.items += [(name, item) for item in reader.feed(line, number)]
         read.unread += told.unread()
@@ -91,6 +93,10 @@ class _Told:
         """One more of a kind."""
         found = self._first.setdefault(reason, [line, 0])
         found[1] += 1
+
+    def whole(self, reason: str) -> None:
+        """Something that belongs to no line."""
+        self.add(0, reason)
 
     def clock(self, line: int, stamp: str) -> None:
         """See whether the clock went back; only stamps of one shape can be compared."""
@@ -140,21 +146,57 @@ def _telling(blocks: Iterable[bytes], told: _Told) -> Iterator[tuple[int, str]]:
         number -= 1  # each block ends behind a line's end
 
 
-@contextmanager
-def opened_log(path: Path) -> Iterator[Iterable[bytes]]:
-    """The blocks of a log, each of whole lines: plain, compressed, or in UTF-16 as some shells write it."""
+def unpacked(path: Path, size: int) -> bytes:
+    """The first bytes of a file, unpacked where it is compressed; as many as there are. Raises OSError."""
+    pieces: list[bytes] = []
     with path.open("rb") as raw:
-        file: BinaryIO = raw
-        if raw.read(2) == b"\x1f\x8b":
-            file = gzip.GzipFile(fileobj=raw)  # type: ignore[assignment]
-        raw.seek(0)
-        mark = file.read(2)
-        file.seek(0)
-        if mark in (b"\xff\xfe", b"\xfe\xff"):
-            text = io.TextIOWrapper(file, "utf-16", "replace")
-            yield _blocks(lambda: text.read(_BLOCK).encode())
-        else:
-            yield _blocks(lambda: file.read(_BLOCK))
+        read = _reader(raw, lambda _: None)
+        while size > 0 and (piece := read(size)):
+            pieces.append(piece)
+            size -= len(piece)
+    return b"".join(pieces)
+
+
+@contextmanager
+def opened_log(path: Path, told: Callable[[str], None] = lambda _: None) -> Iterator[Iterable[bytes]]:
+    """The blocks of a log, each of whole lines: plain, compressed, or in UTF-16 as some shells write it.
+
+    A compressed one that is cut off or broken ends there, and `told` hears of it. Raises OSError.
+    """
+    mark = unpacked(path, 2)
+    with path.open("rb") as raw:
+        read = _reader(raw, told)
+        yield _blocks(_decoded(read) if mark in (b"\xff\xfe", b"\xfe\xff") else lambda: read(_BLOCK))
+
+
+def _decoded(read: Callable[[int], bytes]) -> Callable[[], bytes]:
+    text = codecs.getincrementaldecoder("utf-16")("replace")
+
+    def more() -> bytes:
+        while piece := read(_BLOCK):
+            if whole := text.decode(piece):
+                return whole.encode("utf-8", "replace")
+        return b""
+
+    return more
+
+
+def _reader(raw: BinaryIO, told: Callable[[str], None]) -> Callable[[int], bytes]:
+    """What reads on in a file, at most so many bytes; nothing at its end."""
+    packed = raw.read(2) == b"\x1f\x8b"
+    raw.seek(0)
+    if not packed:
+        return raw.read
+    file = gzip.GzipFile(fileobj=raw)
+
+    def read(size: int) -> bytes:
+        try:
+            return file.read1(size)
+        except _BROKEN as error:
+            told(f"the compressed file is broken off: {error}")
+            return b""
+
+    return read
 
 
 def _blocks(read: Callable[[], bytes]) -> Iterator[bytes]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from templatefix.trace.blame import LAYERS, Layer, Loss
@@ -74,6 +75,26 @@ def to_json(session: Session) -> dict[str, Any]:
             {"source": one.source, "line": one.line, "reason": one.reason, "count": one.count} for one in session.unread
         ],
     }
+
+
+def json_lines(session: Session) -> Iterator[bytes]:
+    """What to_json returns, written out a request at a time: all those of a long log are too much text for memory."""
+    empty = {**to_json(replace(session, requests=())), "totals": session.totals}
+    head, mark, tail = _json(empty).partition('"requests": [')
+    yield _encoded(head + mark)
+    for index, request in enumerate(session.requests):
+        text = _json(_request(request)).replace("\n", "\n    ")
+        yield _encoded(f"{',' if index else ''}\n    {text}")
+    yield _encoded(("\n  " if session.requests else "") + tail + "\n")
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, indent=2)
+
+
+def _encoded(text: str) -> bytes:
+    """In UTF-8; half characters, which it does not carry, become JSON's escapes."""
+    return text.encode("utf-8", "backslashreplace")
 
 
 def _request(request: Traced) -> dict[str, Any]:

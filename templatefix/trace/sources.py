@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import re
+import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import Any, BinaryIO
 from templatefix.servers.log_events import LogEvent, LoggedRequest
 from templatefix.trace.bodies import exchange_of
 from templatefix.trace.exchange import Exchange, TemplateSeen, Unread
-from templatefix.trace.logfile import LogRead, looks_like_log, read_logs
+from templatefix.trace.logfile import LogRead, looks_like_log, read_logs, unpacked
 
 _HEAD = 1 << 18  # bytes that tell what a file is
 _DUMP = re.compile(r"(\d{8}T\d{6}\.\d+Z)-(\d+)_(\w+?)_body\.json$")
@@ -49,11 +50,7 @@ def read_sources(paths: Sequence[Path]) -> Sources:
     for path in _files(paths):
         sources.names.append(str(path))
         try:
-            with path.open("rb") as file:
-                head = file.read(_HEAD)
-            if head[:2] == b"\x1f\x8b":
-                with gzip.open(path) as packed:
-                    head = packed.read(_HEAD)
+            head = unpacked(path, _HEAD)
         except OSError as error:
             raise TraceError(f"{path} cannot be read: {error.strerror or error}") from error
         if _DUMP.search(path.name):
@@ -70,8 +67,6 @@ def read_sources(paths: Sequence[Path]) -> Sources:
         sources.logs = read_logs(logs)
     except OSError as error:
         raise TraceError(f"a log cannot be read: {error}") from error
-    except EOFError as error:
-        raise TraceError(f"a compressed log is cut off: {error}") from error
     for log in sources.logs:
         sources.unread += log.unread
     return sources
@@ -124,9 +119,15 @@ def _read_json(path: Path, sources: Sources) -> None:
 
 def _values(path: Path) -> Iterator[tuple[int, Any, str | None]]:
     """Each JSON value with its line, or the reason why it cannot be read."""
-    opener = gzip.open if path.read_bytes()[:2] == b"\x1f\x8b" else open
-    with opener(path, "rb") as file:
-        yield from _values_of(file)  # type: ignore[arg-type]
+    with path.open("rb") as raw:
+        file: BinaryIO = raw
+        if raw.read(2) == b"\x1f\x8b":
+            file = gzip.GzipFile(fileobj=raw)  # type: ignore[assignment]
+        raw.seek(0)
+        try:
+            yield from _values_of(file)
+        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+            yield 0, None, f"the compressed file is broken off: {error}"
 
 
 def _values_of(file: BinaryIO) -> Iterator[tuple[int, Any, str | None]]:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from templatefix.servers.log_events import LoggedRequest
 from templatefix.trace.explain import explain
 from templatefix.trace.logfile import read_logs
-from templatefix.trace.session import to_json
+from templatefix.trace.session import json_lines, to_json
 from templatefix.trace.sources import TraceError, read_sources
 
 NEW = (
@@ -261,3 +261,41 @@ def test_no_request_is_too_odd(
     for request in session.requests:
         assert 0 <= request.cached_tokens <= request.prompt_tokens
         assert sum(loss.tokens for loss in request.losses) <= request.fresh_tokens
+
+
+def test_a_compressed_log_that_is_cut_off_is_read_so_far(tmp_path: Path) -> None:
+    lines = "".join(request(0, task, 500 + task, 500) for task in range(3000))
+    packed = gzip.compress(lines.encode())
+    path = tmp_path / "server.log.gz"
+    path.write_bytes(packed[: len(packed) // 2])
+    session = explain([path])
+    assert 500 < len(session.requests) < 2500
+    assert [request.prompt_tokens for request in session.requests[:3]] == [500, 501, 502]
+    assert any(one.line == 0 and "broken off" in one.reason for one in session.unread)
+
+
+def test_a_compressed_recording_that_is_cut_off_is_read_so_far(tmp_path: Path) -> None:
+    lines = "".join(json.dumps({**BODY, "seed": number}) + "\n" for number in range(20000))
+    packed = gzip.compress(lines.encode())
+    path = tmp_path / "requests.jsonl.gz"
+    path.write_bytes(packed[: len(packed) // 2])
+    sources = read_sources([path])
+    assert 5000 < len(sources.exchanges) < 15000
+    assert any("broken off" in one.reason for one in sources.unread)
+
+
+@pytest.mark.parametrize("data", [b"\x1f\x8b", b"\x1f\x8b\x07 no", gzip.compress(b"x" * 99)[:12] + b"\xff" * 30])
+def test_what_only_looks_compressed_is_refused(tmp_path: Path, data: bytes) -> None:
+    path = tmp_path / "server.log"
+    path.write_bytes(data)
+    (log,) = read_logs([path])
+    assert any("broken off" in one.reason for one in log.unread)
+
+
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_a_session_written_piece_by_piece_is_the_same_json(tmp_path: Path, count: int) -> None:
+    path = tmp_path / "sérver.log"
+    path.write_text("".join(request(0, task, 500, 20 * task) for task in range(count)) or "\n")
+    session = explain([path])
+    assert len(session.requests) == count
+    assert b"".join(json_lines(session)).decode() == json.dumps(to_json(session), ensure_ascii=False, indent=2) + "\n"
