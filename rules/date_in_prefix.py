@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -10,9 +11,9 @@ from templatefix.analysis.evidence import Evidence
 from templatefix.analysis.findings import Cost, Finding
 from templatefix.analysis.rule import Rule
 from templatefix.analysis.stability import common_prefix
-from templatefix.chat.go import GoChatTemplate
-from templatefix.chat.rendering import RenderError
+from templatefix.chat.rendering import DatedTemplate, RenderError
 
+_CLOCK = re.compile(r"Date|date|strftime")
 _DAY = datetime.date(2024, 2, 28)
 
 
@@ -52,9 +53,9 @@ class DateInPrefix(Rule):
     def check(self, evidence: Evidence) -> Iterator[Finding]:
         """Render the first request of each core loop on two days."""
         template = evidence.template
-        if not isinstance(template, GoChatTemplate) or "Date" not in template.source.text:
+        if not isinstance(template, DatedTemplate) or not _CLOCK.search(template.source.text):
             return
-        days = [GoChatTemplate(template.source, date=_DAY + datetime.timedelta(days=days)) for days in (0, 2)]
+        days = [template.on_day(_DAY + datetime.timedelta(days=days)) for days in (0, 2)]
         for run in evidence.core:
             if not run.steps:
                 continue

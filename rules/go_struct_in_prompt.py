@@ -66,8 +66,8 @@ class GoStructInPrompt(Rule):
                 for piece in step.rendering.pieces:
                     if piece.span not in seen and _is_struct(piece):
                         seen.add(piece.span)
-                        start = piece.text[:60]
-                        message = f"A Go struct stands in the prompt where the model expects JSON: `{start}…`."
+                        what = "A Go struct" if evidence.template.kind == "go" else "An object in Python's notation"
+                        message = f"{what} stands in the prompt where the model expects JSON: `{piece.text[:60]}…`."
                         yield self.finding(evidence, message, piece.span, run, step.index, error=True)
 
 

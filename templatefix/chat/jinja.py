@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from copy import copy
 from functools import cached_property
 from typing import Any, Final, Literal
 
@@ -13,7 +14,7 @@ from jinja2 import Template, TemplateError, TemplateSyntaxError, nodes
 from templatefix.chat.jinja_caps import find_caps
 from templatefix.chat.jinja_filters import shown
 from templatefix.chat.jinja_language import JinjaLanguage, Run
-from templatefix.chat.jinja_text import Text, TooLong
+from templatefix.chat.jinja_text import LONGEST, Text, TooLong
 from templatefix.chat.jinja_values import Caps, messages_value, tools_value
 from templatefix.chat.rendering import Origin, Piece, RenderError, Rendering
 from templatefix.chat.request import Request, RequestError
@@ -26,7 +27,7 @@ _GEMMA_4, _GEMMA_END, _GEMMA_TURN = "'<|tool_call>call:'", "<turn|>\n", "<|turn>
 
 
 class JinjaChatTemplate:
-    """A Jinja template, compiled once.
+    """A Jinja template, compiled once; `kwargs` are variables such as `--chat-template-kwargs` sets.
 
     Raises RenderError with stage `parse` if it is no template.
     """
@@ -39,11 +40,14 @@ class JinjaChatTemplate:
         eos: str = "",
         date: datetime.date | None = None,
         caps: Caps | None = None,
+        kwargs: Mapping[str, Any] | None = None,
     ) -> None:
         self.source = text if isinstance(text, Source) else Source(text)
         self.bos = bos
         self.eos = eos
         self.date = date
+        self.kwargs: Mapping[str, Any] = kwargs or {}
+        self.steps = 0  # that all renders took
         self._given = caps
         self._language = JinjaLanguage()
         try:
@@ -67,6 +71,23 @@ class JinjaChatTemplate:
     def kind(self) -> Literal["go", "jinja"]:
         """The template language."""
         return "jinja"
+
+    def on_day(self, date: datetime.date) -> JinjaChatTemplate:
+        """The same template on another day."""
+        return self._again(date=date)
+
+    def with_kwargs(self, kwargs: Mapping[str, Any]) -> JinjaChatTemplate:
+        """The same template with more of the variables that a client or `--chat-template-kwargs` sets."""
+        return self._again(kwargs={**self.kwargs, **kwargs})
+
+    def _again(
+        self, *, date: datetime.date | None = None, kwargs: Mapping[str, Any] | None = None
+    ) -> JinjaChatTemplate:
+        # What was compiled and found out holds for both.
+        other = copy(self)
+        other.date = date or self.date
+        other.kwargs = self.kwargs if kwargs is None else kwargs
+        return other
 
     def as_served(self, request: Request) -> Request:
         """The request itself: what the server does to it is part of `render`."""
@@ -142,7 +163,7 @@ class JinjaChatTemplate:
         data["messages"] = messages_value(request, self.caps, "<|channel|>" in self.source.text)
         if request.tools:
             data["tools"] = tools_value(request.tools)
-        return data
+        return {**data, **self.kwargs}
 
     def _common_data(self, think: bool) -> dict[str, Any]:
         day = self.date or datetime.date.today()
@@ -171,13 +192,15 @@ class JinjaChatTemplate:
                 run.spend(len(text))
                 _add(pieces, tag, text, run.message)
         except TooLong:
-            raise RenderError("exec", "the prompt is longer than any model could read") from None
+            raise RenderError("exec", f"template: output longer than {LONGEST} characters") from None
         except RecursionError:
-            raise RenderError("exec", "the template calls itself too deeply") from None
+            raise RenderError("exec", "template: more than a thousand calls within calls") from None
         except TemplateError as error:
             raise RenderError("exec", str(error), self._where(error)) from error
         except Exception as error:  # whatever Python may raise in a template's code
             raise RenderError("exec", str(error) or type(error).__name__, self._where(error)) from error
+        finally:
+            self.steps += run.steps
         return pieces
 
     def _where(self, error: BaseException) -> Span | None:

@@ -6,9 +6,9 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from templatefix.chat.jinja_values import Caps, Record, Row
-from templatefix.chat.rendering import Origin
+from templatefix.chat.rendering import Origin, RenderError
 
-Render = Callable[[dict[str, Any]], str]  # of the template's data; raises RenderError or what Python raises
+Render = Callable[[dict[str, Any]], str]  # of the template's data; raises RenderError
 
 _ORIGIN: Final = Origin("message", 0, "tried")
 _USER: Final = {"role": "user", "content": "User message"}
@@ -75,12 +75,17 @@ def _watched(value: Any) -> Any:
 def _try(render: Render, messages: list[Any], **data: Any) -> str | None:
     try:
         return render({"messages": messages, **data})
-    except Exception:  # whatever a template may do
+    except RenderError as error:
+        if error.message.startswith("template: "):
+            raise  # beyond limits, and so it would be each time
         return None
 
 
 def find_caps(render: Render, names: Collection[str]) -> Caps:
-    """Try a template; `render` gives its prompt for data, with a generation prompt, `names` are all it uses."""
+    """Try a template; `render` gives its prompt for data, with a generation prompt, `names` are all it uses.
+
+    Raises RenderError where a try goes beyond limits.
+    """
     plain = _try(render, [_Watched(_USER)])
     typed = _Watched({"role": "user", "content": [{"type": "text", "text": "User message"}]})
     parts = _try(render, [typed])

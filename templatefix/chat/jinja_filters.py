@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import wraps
 from typing import Any, Final
 
@@ -10,7 +10,7 @@ from jinja2 import TemplateRuntimeError, Undefined
 from jinja2.filters import FILTERS as jinja_filters
 
 from templatefix.chat.jinja_json import to_json
-from templatefix.chat.jinja_text import Text, join_texts, plain
+from templatefix.chat.jinja_text import LONGEST, Text, TooLong, join_texts, plain
 
 
 def shown(value: Any) -> Text:
@@ -20,11 +20,19 @@ def shown(value: Any) -> Text:
     if isinstance(value, Mapping):
         return plain("")
     if isinstance(value, (list, tuple, range)):
-        return join_texts([shown(item) for item in value])
+        return join_texts(_leaves(value))
     if isinstance(value, float):
         text = str(value)
         return plain(f"{value:.1f}" if "e+" in text else text)
     return as_text(value)
+
+
+def _leaves(items: Iterable[Any]) -> Iterator[str]:
+    for item in items:
+        if isinstance(item, (list, tuple)):
+            yield from _leaves(item)
+        else:
+            yield shown(item)
 
 
 def as_text(value: Any) -> Text:
@@ -36,7 +44,7 @@ def as_text(value: Any) -> Text:
     if isinstance(value, (bool, int, float)):
         return plain(str(value))
     if isinstance(value, (Mapping, list, tuple, range)):
-        return join_texts(list(_written(value)))
+        return join_texts(_written(value))
     return plain("")
 
 
@@ -134,7 +142,22 @@ def _title(value: Any) -> Text:
     return argument(value).title()
 
 
-_LAZY: Final = ("map", "select", "reject", "selectattr", "rejectattr", "reverse", "unique", "batch")
+def _indent(value: Any, width: int = 4, first: bool = False, blank: bool = False) -> Text:
+    text = argument(value)
+    lines = text.splitlines() or [text]
+    if width * len(lines) > LONGEST:
+        raise TooLong
+    pad = " " * width
+    kept = [plain(pad + line if (line or blank) and (first or number) else line) for number, line in enumerate(lines)]
+    return join_texts(kept, "\n")
+
+
+_LAZY: Final = ("map", "select", "reject", "selectattr", "rejectattr", "reverse", "unique")
+# Filters of jinja2's own that need no change; the rest of them the server's engine does not know.
+KEPT: Final = (
+    *("abs", "attr", "d", "default", "dictsort", "e", "escape", "first", "float", "groupby", "int", "last", "list"),
+    *("max", "min", "round", "sort", "sum"),
+)
 FILTERS: Final[dict[str, Callable[..., Any]]] = {
     "tojson": _tojson,
     "string": argument,
@@ -149,5 +172,6 @@ FILTERS: Final[dict[str, Callable[..., Any]]] = {
     "capitalize": _capitalize,
     "title": _title,
     "safe": argument,
+    "indent": _indent,
     **{name: _listed(name) for name in _LAZY},
 }

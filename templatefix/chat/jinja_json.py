@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from json.encoder import encode_basestring as quoted
 from typing import Any
 
-from templatefix.chat.jinja_text import Mark, Text, join_texts
+from templatefix.chat.jinja_text import LONGEST, Mark, Text, TooLong, join_texts
 from templatefix.chat.jinja_values import Record, Row
 from templatefix.chat.rendering import Origin
 
@@ -49,6 +49,8 @@ def _write(value: Any, parts: list[str], origin: Mark | None, layout: _Layout, d
         else:
             parts.append(text)
 
+    if len(parts) > LONGEST // 32:
+        raise TooLong
     if value is None or isinstance(value, bool):
         say("null" if value is None else "true" if value else "false")
     elif isinstance(value, str):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import wraps
+from time import monotonic
 from typing import Any, Final
 
 from jinja2 import TemplateRuntimeError, TemplateSyntaxError, Undefined, nodes
@@ -14,17 +16,31 @@ from jinja2.runtime import Context, LoopContext
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.utils import Namespace
 
-from templatefix.chat.jinja_filters import FILTERS, as_text, shown
+from templatefix.chat.jinja_filters import FILTERS, KEPT, as_text, shown
 from templatefix.chat.jinja_layout import Layout
 from templatefix.chat.jinja_text import LONGEST, Text, TooLong, join_texts, literal
 from templatefix.chat.jinja_values import Record, wrapped
 from templatefix.gotemplate.source import Source, Span
 
-_PASSES: Final = 400_000  # of all loops of one prompt
-_MADE: Final = 8 * LONGEST  # characters of all strings of one prompt
+_PASSES: Final = 200_000  # of all loops of one prompt
+_MADE: Final = 4 * LONGEST  # characters of all strings of one prompt
+_SECONDS: Final = 8.0  # of one prompt; what a pass can cost has no other bound
 _ITEMS: Final = 100_000  # of one list
 _METHODS: Final = frozenset(
-    ("capitalize", "endswith", "index", "join", "lower", "lstrip", "replace", "rsplit", "rstrip", "split", "startswith")
+    (
+        "capitalize",
+        "endswith",
+        "format",
+        "index",
+        "join",
+        "lower",
+        "lstrip",
+        "replace",
+        "rsplit",
+        "rstrip",
+        "split",
+        "startswith",
+    )
 ) | {"strip", "title", "upper", "count", "find", "isdigit", "splitlines", "removeprefix", "removesuffix"}
 _UNKNOWN: Final[tuple[type[nodes.Node], ...]] = (
     nodes.Extends,
@@ -38,10 +54,11 @@ _UNKNOWN: Final[tuple[type[nodes.Node], ...]] = (
 class Run:
     """One prompt in the making: the message at hand, and what may still be spent."""
 
-    __slots__ = ("frames", "left", "message", "numbers", "room")
+    __slots__ = ("deadline", "frames", "left", "message", "numbers", "room")
 
     def __init__(self) -> None:
         self.left = _PASSES
+        self.deadline = monotonic() + _SECONDS
         self.room = _MADE
         self.message: int | None = None
         self.numbers = False  # the message at hand was found by its number
@@ -60,7 +77,9 @@ class Run:
         """A pass of a loop begins."""
         self.left -= 1
         if self.left < 0:
-            raise TemplateRuntimeError(f"more than {_PASSES} passes of loops")
+            raise TemplateRuntimeError(f"template: more than {_PASSES} passes of loops")
+        if monotonic() > self.deadline:
+            raise TemplateRuntimeError(f"template: more than {_SECONDS:.0f} seconds")
         if item.__class__ is Record and item.origin.field == "":
             self.message, self.numbers = item.message, False
 
@@ -69,6 +88,11 @@ class Run:
         about = value.message if value.__class__ is Record and not value.origin.field else None
         if about is not None and self.frames and (self.message is None or self.numbers):
             self.message, self.numbers = about, True
+
+    @property
+    def steps(self) -> int:
+        """What was spent, in passes; 64 characters count as one."""
+        return _PASSES - self.left + (_MADE - self.room) // 64
 
     def spend(self, size: int) -> None:
         """Characters were made."""
@@ -184,11 +208,24 @@ class JinjaLanguage(ImmutableSandboxedEnvironment):
         for name in ("lipsum", "cycler", "joiner"):
             del self.globals[name]
         self.globals.update(raise_exception=_raise_exception)
-        self.filters.update(FILTERS)
+        known = {name: self.filters[name] for name in KEPT} | FILTERS
+        self.filters = {name: self._charged(found) for name, found in known.items()}
         self.texts: list[Text] = []
         self.tags: list[Span] = []
         self.run = Run()
         self.layout: Layout
+
+    def _charged(self, found: Callable[..., Any]) -> Callable[..., Any]:
+        """A filter whose results count against what one prompt may make."""
+
+        @wraps(found)
+        def charged(*arguments: Any, **options: Any) -> Any:
+            result = found(*arguments, **options)
+            if isinstance(result, (str, list)):
+                self.run.spend(len(result))
+            return result
+
+        return charged
 
     def read(self, source: Source) -> nodes.Template:
         """Parse a template; the line of each node is its place in `layout`. Raises TemplateSyntaxError."""
@@ -258,12 +295,10 @@ class JinjaLanguage(ImmutableSandboxedEnvironment):
             return obj[attribute]
         kind = obj.__class__
         if kind is Text:
-            if attribute in _METHODS:
-                return getattr(obj, attribute)
-        elif kind is Namespace or kind is LoopContext:
-            if attribute[:1] != "_":
-                return getattr(obj, attribute, None) if kind is LoopContext else self._kept(obj, attribute)
-        elif obj is None or isinstance(obj, Undefined):
+            return getattr(obj, attribute) if attribute in _METHODS else self.undefined(obj=obj, name=attribute)
+        if (kind is Namespace or kind is LoopContext) and attribute[:1] != "_":
+            return getattr(obj, attribute, None) if kind is LoopContext else self._kept(obj, attribute)
+        if obj is None or isinstance(obj, Undefined):
             return self.undefined(obj=obj, name=attribute)
         return super().getattr(obj, attribute)
 
@@ -278,6 +313,7 @@ class JinjaLanguage(ImmutableSandboxedEnvironment):
         if getattr(__obj, "__self__", None).__class__ is Text:
             kwargs.pop("_loop_vars", None)  # which jinja2 hands on to what asks for it
             kwargs.pop("_block_vars", None)
+            __self.run.spend(len(__obj.__self__))
             return __obj(*args, **kwargs)
         return super().call(__context, __obj, *args, **kwargs)
 
@@ -290,6 +326,8 @@ class JinjaLanguage(ImmutableSandboxedEnvironment):
                 return super().getitem(obj, argument) if isinstance(argument, str) else self.undefined(obj=obj)
         if obj is None or isinstance(obj, Undefined):
             return self.undefined(obj=obj, name=argument)
+        if argument.__class__ is slice:
+            self.run.spend(len(obj))
         return super().getitem(obj, argument)
 
 

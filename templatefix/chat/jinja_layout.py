@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
-from jinja2 import Environment
+from jinja2 import Environment, TemplateSyntaxError
 
 from templatefix.gotemplate.source import Source, Span
 
+MOST: Final = 100_000  # tokens; the largest templates that people have need a tenth
 _BREAK: Final = re.compile(r"\r\n?")
 _OPEN: Final = ("block_begin", "variable_begin", "raw_begin", "comment_begin")
 _CLOSE: Final = ("block_end", "variable_end", "raw_end", "comment_end")
@@ -41,9 +42,11 @@ class Layout:
         self.text = _BREAK.sub("\n", source.text)  # as jinja2 and the server read it
         self.tokens: list[LaidToken] = []
         at = 0
-        for _line, kind, text in environment.lexer.tokeniter(self.text, None):
+        for line, kind, text in environment.lexer.tokeniter(self.text, None):
             at = self.text.index(text, at)
             self.tokens.append(LaidToken(kind, text, at))
+            if len(self.tokens) > MOST:
+                raise TemplateSyntaxError(f"template: more than {MOST} tokens", line)
             at += len(text)
 
     @cached_property

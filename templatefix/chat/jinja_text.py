@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from string import Formatter
 from typing import Any, Final, SupportsIndex
 
 from templatefix.chat.rendering import Origin
@@ -34,6 +35,10 @@ class Text(str):
 
     __slots__ = ("runs",)
     runs: tuple[Run, ...]
+
+    def __new__(cls, text: str = "") -> Text:
+        """Text of which nothing is known."""
+        return text if isinstance(text, Text) else _text(text, ((len(text), UNMARKED),))
 
     def __str__(self) -> str:
         return self
@@ -77,9 +82,10 @@ class Text(str):
 
     def __mul__(self, count: SupportsIndex) -> Text:
         times = max(0, count.__index__())
-        if len(self) * times > LONGEST or times > LONGEST // 64:
+        if len(self) * times > LONGEST or (len(self.runs) - 1) * times > LONGEST // 64:
             raise TooLong
-        return _text(str.__mul__(self, times), self.runs * times)
+        text = str.__mul__(self, times)
+        return _text(text, ((len(text), self.runs[0][1]),) if len(self.runs) == 1 else self.runs * times)
 
     __rmul__ = __mul__
 
@@ -97,6 +103,8 @@ class Text(str):
         return _text(text, self._cut(index, index + 1))
 
     def __iter__(self) -> Iterator[str]:
+        if len(self) > LONGEST // 128:
+            raise TooLong
         for index in range(len(self)):
             yield self[index]
 
@@ -146,11 +154,22 @@ class Text(str):
 
     def _found(self, words: Iterable[str]) -> list[str]:
         found: list[str] = []
-        at = 0
+        at = start = index = 0  # `start` is where run `index` begins
         for word in words:
             at = str.find(self, word, at)
-            found.append(self[at : at + len(word)])
-            at += len(word)
+            end = at + len(word)
+            while index < len(self.runs) - 1 and start + self.runs[index][0] <= at:
+                start += self.runs[index][0]
+                index += 1
+            runs: list[Run] = []
+            here, low = index, start
+            while here < len(self.runs) and low < end:
+                size, mark = self.runs[here]
+                runs.append((min(end, low + size) - max(at, low), mark))
+                low += size
+                here += 1
+            found.append(_text(word, tuple(runs or [(0, self.runs[index][1] if self.runs else UNMARKED)])))
+            at = end
         return found
 
     def replace(self, old: str, new: str, count: SupportsIndex = -1) -> Text:
@@ -159,12 +178,34 @@ class Text(str):
             return self
         if not old:
             return _text(str.replace(self, old, new, count), ((len(str.replace(self, old, new, count)), UNMARKED),))
+        if len(self.runs) == 1:
+            text = str.replace(self, old, new, count)
+            if len(text) > LONGEST:
+                raise TooLong
+            return _of(text, self.runs[0][1])  # what stands in the place of a datum's part is taken for its part
         words = self.split(old, count)
         return join_texts(words, new if isinstance(new, Text) else _of(new, self.runs[0][1]))
 
     def join(self, words: Iterable[Any]) -> Text:
         """As `str` does it."""
         return join_texts(list(words), self)
+
+    def format(self, *values: Any, **named: Any) -> Text:
+        """As `str` does it, for places that are `{}`, a number or a name; raises ValueError for others."""
+        parts: list[str] = []
+        count = 0
+        for before, name, layout, conversion in Formatter().parse(self):
+            parts.append(_of(before, self.runs[0][1] if self.runs else UNMARKED))
+            if name is None:
+                continue
+            if layout or conversion or not (name == "" or name.isalnum()):
+                raise ValueError("a text to format may hold plain places such as {} alone")
+            if name == "" or name.isdigit():
+                parts.append(str(values[int(name) if name else count]))
+                count += 1
+            else:
+                parts.append(str(named[name]))
+        return join_texts(parts)
 
     def upper(self) -> Text:
         """As `str` does it."""
@@ -213,21 +254,31 @@ def plain(text: str) -> Text:
 
 
 def join_texts(words: Iterable[str], between: str = "") -> Text:
-    """Texts in a row."""
+    """Texts in a row; neighbours from one place become one run."""
     runs: list[Run] = []
-    gap = () if not between else plain(between).runs
+    gap = plain(between) if between else None
     parts: list[str] = []
     size = 0
     for word in words:
-        if parts:
-            runs += gap
-            size += len(between)
+        if parts and gap is not None:
+            _append(runs, gap)
+            size += len(gap)
         parts.append(word)
         size += len(word)
-        if size > LONGEST:
+        if size > LONGEST or len(parts) > LONGEST // 32:
             raise TooLong
-        if isinstance(word, Text):
-            runs += word.runs
-        elif word:
-            runs.append((len(word), UNMARKED))
+        _append(runs, word)
     return _text(str.join(between, parts), tuple(runs))
+
+
+def _append(runs: list[Run], word: str) -> None:
+    if isinstance(word, Text):
+        more = word.runs
+    elif word:
+        more = ((len(word), UNMARKED),)
+    else:
+        return
+    if runs and more and runs[-1][1] is more[0][1]:
+        runs[-1] = (runs[-1][0] + more[0][0], more[0][1])
+        more = more[1:]
+    runs += more

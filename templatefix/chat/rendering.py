@@ -5,9 +5,10 @@ Nothing here knows a template language.
 
 from __future__ import annotations
 
+import datetime
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 from templatefix.chat.request import Request
 from templatefix.gotemplate.source import Source, Span
@@ -77,4 +78,13 @@ class ChatTemplate(Protocol):
 
     def render(self, request: Request) -> Rendering:
         """Render a request, `think` taken literally; raises RenderError."""
+        ...
+
+
+@runtime_checkable
+class DatedTemplate(ChatTemplate, Protocol):
+    """A template that may see the day."""
+
+    def on_day(self, date: datetime.date) -> ChatTemplate:
+        """The same template on another day."""
         ...
