@@ -73,7 +73,7 @@ def diagnose(server: ServerSeen | None, logs: Sequence[Path] = (), traces: Seque
     kind = _logged(setup) or (server.kind if server is not None else _kind(session))
     figures = figures_of(session) if session is not None else Figures()
     costs = list(_of_session(session, setup, kind, figures)) if session is not None else []
-    costs += _of_templates(own, session, costs, kind)
+    costs = _with_templates(costs, own, session)
     costs.sort(key=lambda cost: (-(cost.share or 0.0), cost.share is None))
     makeup = _makeup(session) if session is not None else None
     return Diagnosis(
@@ -241,33 +241,41 @@ def _thinking(session: Session, kind: ServerKind) -> Iterator[Cost]:
         yield Cost("thinking", None, None, message, evidence, settings.thinking(kind))
 
 
-def _of_templates(
-    server: ServerSeen | None, session: Session | None, costs: Sequence[Cost], kind: ServerKind
-) -> Iterator[Cost]:
-    """Templates that are not stable, with what the loops of `check` read again, where no session shows the cost."""
-    measured = any(cost.kind == "template" for cost in costs)
+def _with_templates(costs: Sequence[Cost], server: ServerSeen | None, session: Session | None) -> list[Cost]:
+    """The costs with those of templates that are not stable.
+
+    What no recording explains is taken for theirs; where no session says, it is what the loops of `check` read again.
+    """
+    kept = list(costs)
     for model in server.models if server is not None else ():
         analysis = model.analysis
         if analysis is None or analysis.verdict == "stable" or model.not_in_force:
             continue
-        share = None if measured or _shown_stable(session, model) else _share(analysis)
-        message = f"the template of {model.name} is {analysis.verdict}" + (
-            f": {analysis.reason}" if analysis.reason else ""
-        )
-        if share is not None:
-            message += "; the share is that of check's own loops"
-        errors = [f"{one.code} {one.name}: {one.message}" for one in analysis.findings if one.severity == "error"]
-        if not (measured and share is None):
-            yield Cost("template", None, share, message, tuple(errors[:3]), settings.template(kind, model.name))
+        message = f"the template of {model.name} is {analysis.verdict}"
+        message += f": {analysis.reason}" if analysis.reason else ""
+        errors = tuple(f"{one.code} {one.name}: {one.message}" for one in analysis.findings if one.severity == "error")
+        found = next((cost for cost in kept if cost.kind in ("template", "unknown")), None)
+        if found is not None:
+            if found.kind == "unknown":
+                message = f"prompts change in front of what is new, most likely since {message}"
+            else:
+                message = f"{found.message}: {message}"
+            kept.remove(found)
+            evidence = (*found.evidence, *errors[:3])
+            kept.append(replace(found, kind="template", message=message, evidence=evidence))
+            kept[-1] = replace(kept[-1], setting=settings.template(server.kind if server else "ollama", model.name))
+            continue
+        share = None if session is not None and _seen_in(session, model) else _share(analysis)
+        message += "; the share is that of check's own loops" if share is not None else "; no request here shows it"
+        setting = settings.template(server.kind if server is not None else "ollama", model.name)
+        kept.append(Cost("template", None, share, message, errors[:3], setting))
+    return kept
 
 
-def _shown_stable(session: Session | None, model: ModelSeen) -> bool:
-    """Whether a session with tools on this model lost nothing to its template."""
-    if session is None or model.known is None:
-        return False
-    return any(
-        one.before is not None and one.exchange.request is not None and one.exchange.request.tools
-        for one in session.requests
+def _seen_in(session: Session, model: ModelSeen) -> bool:
+    """Whether a session goes on with this model, so that its template had the chance to lose something."""
+    return model.known is not None and any(
+        one.before is not None and one.exchange.model in (None, model.name) for one in session.requests
     )
 
 

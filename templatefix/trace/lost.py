@@ -23,6 +23,7 @@ _GONE: Mapping[str, CostKind] = {
     "room": "models",
     "context": "context-size",
 }
+_FEW = 4  # tokens that are read anyhow
 _ALIKE = 0.5  # of a prompt that an earlier one must have, to be taken for its beginning
 
 
@@ -138,7 +139,7 @@ def _by_log_alone(session: Session, starts: Mapping[int, EngineStart]) -> Iterat
                     if _ALIKE * request.prompt_tokens <= end.prompt_tokens <= request.prompt_tokens
                 ]
                 tokens = max(sizes, default=0) - request.cached_tokens
-                if tokens > 0:
+                if tokens > _FEW:
                     yield request, _restart(start) if restarted else "slots", tokens
         ends[request.conversation] = request
         holders[request.exchange.slot] = request.conversation
