@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Iterator
 
 from templatefix.analysis.evidence import Evidence
 from templatefix.analysis.findings import Finding
 from templatefix.analysis.rule import Rule
-from templatefix.chat.rendering import Piece
+from templatefix.analysis.structs import datum_printed, is_struct
+from templatefix.chat.go import GoChatTemplate
 from templatefix.gotemplate.source import Span
-
-_STRUCT = re.compile(r'\[?\{(?!["}\s])')
 
 
 class GoStructInPrompt(Rule):
@@ -36,7 +33,8 @@ class GoStructInPrompt(Rule):
 
     Fix safety
         `json` prints the same value as JSON; nothing else changes. Applied unless ignored. The server has to know
-        `json`: it does from 0.9 on.
+        `json`: it does from 0.9 on. Where the struct is part of a text that `printf` or `print` makes, nothing is
+        applied.
     """
 
     CODE = "TF301"
@@ -64,23 +62,14 @@ class GoStructInPrompt(Rule):
         for run in evidence.core:
             for step in run.steps:
                 for piece in step.rendering.pieces:
-                    if piece.span not in seen and _is_struct(piece):
+                    if piece.span not in seen and is_struct(piece):
                         seen.add(piece.span)
                         what = "A Go struct" if evidence.template.kind == "go" else "An object in Python's notation"
                         message = f"{what} stands in the prompt where the model expects JSON: `{piece.text[:60]}…`."
-                        yield self.finding(evidence, message, piece.span, run, step.index, error=True)
+                        fixable = _is_fixable(evidence, piece.span)
+                        yield self.finding(evidence, message, piece.span, run, step.index, error=True, fixable=fixable)
 
 
-def _is_struct(piece: Piece) -> bool:
-    origin = piece.origin
-    if origin is None or not _STRUCT.match(piece.text):
-        return False
-    if origin.kind not in ("tool", "tools") and not (
-        origin.kind == "message" and origin.field in ("tool_calls", "arguments")
-    ):
-        return False
-    try:
-        json.loads(piece.text)
-    except ValueError:
-        return True
-    return False
+def _is_fixable(evidence: Evidence, span: Span) -> bool:
+    template = evidence.template
+    return isinstance(template, GoChatTemplate) and datum_printed(template.tree, span) is not None

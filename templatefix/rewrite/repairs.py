@@ -12,11 +12,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from templatefix.analysis.stability import LoopRun
+from templatefix.analysis.structs import datum_printed, is_struct
 from templatefix.chat.go import GoChatTemplate
 from templatefix.chat.rendering import Piece, RenderError, Rendering
 from templatefix.gotemplate.edits import Edit, apply_edits
 from templatefix.gotemplate.nodes import ActionNode, FieldNode, Node, RangeNode, VariableNode, WithNode
 from templatefix.gotemplate.source import Source, Span
+from templatefix.gotemplate.visitor import walk
 from templatefix.rewrite.layout import Layout
 from templatefix.rewrite.operands import path_of, single
 from templatefix.rewrite.proof import Baseline, Check
@@ -43,46 +45,39 @@ def printed_structs(runs: Sequence[LoopRun]) -> list[Span]:
     for run in runs:
         for step in run.steps:
             for piece in step.rendering.pieces:
-                if piece.span not in found and _is_struct(piece):
+                if piece.span not in found and is_struct(piece):
                     found[piece.span] = None
     return list(found)
-
-
-def _is_struct(piece: Piece) -> bool:
-    origin = piece.origin
-    if (
-        origin is None
-        or origin.kind not in ("tool", "tools", "message")
-        or not piece.text.startswith(("{", "[{", "&{"))
-    ):
-        return False
-    if origin.kind == "message" and origin.field not in ("tool_calls", "function", "call"):
-        return False
-    try:
-        json.loads(piece.text)
-    except ValueError:
-        return True
-    return False
 
 
 def repair_structs(base: Baseline) -> Repair | str:
     """Print as JSON what is printed as a Go struct; a sentence where that cannot be done."""
     template = base.template
     assert isinstance(template, GoChatTemplate)
-    layout = Layout(template.tree)
     edits: list[Edit] = []
-    for span in printed_structs(base.runs):
-        node = layout.at(span)
-        operand = single(node.pipe) if isinstance(node, ActionNode) else None
-        if operand is None:
-            return f"line {template.source.position(span.start).line}: the struct is printed by more than a field"
-        edits.append(Edit(Span(operand.span.start, operand.span.start), "json "))
+    spans = printed_structs(base.runs)
+    for span in spans:
+        datum = datum_printed(template.tree, span)
+        if datum is None:
+            return f"line {template.source.position(span.start).line}: the struct is part of a text that is made here"
+        edits += _as_json(template, span, datum)
     if not edits:
         return "no Go struct was seen in any prompt"
     repaired = applied(template, edits)
     if repaired is None:
         return "the repaired template does not parse"
-    return Repair(repaired, len(edits), _same_but(base, repaired, frozenset(printed_structs(base.runs))))
+    return Repair(repaired, len(spans), _same_but(base, repaired, frozenset(spans)))
+
+
+def _as_json(template: GoChatTemplate, span: Span, datum: Node) -> list[Edit]:
+    """Let the action at a span print a datum as JSON and call nothing else."""
+    pipe = next(n.pipe for n in walk(template.tree.root) if isinstance(n, ActionNode) and n.span == span)
+    if single(pipe) is datum:
+        return [Edit(Span(datum.span.start, datum.span.start), "json ")]
+    text = template.source.slice(datum.span)
+    return [
+        Edit(Span(pipe.cmds[0].span.start, pipe.cmds[-1].span.end), f"json {f'({text})' if datum is pipe else text}")
+    ]
 
 
 def applied(template: GoChatTemplate, edits: Sequence[Edit]) -> GoChatTemplate | None:
@@ -211,6 +206,14 @@ def _equal_but(before: Rendering, after: Rendering, spans: frozenset[Span]) -> b
     if len(before.pieces) != len(after.pieces):
         return False
     return all(
-        old.text == new.text if old.span not in spans else not _is_struct(new)
+        old.text == new.text if old.span not in spans else not is_struct(old) or _is_json(new)
         for old, new in zip(before.pieces, after.pieces, strict=True)
     )
+
+
+def _is_json(piece: Piece) -> bool:
+    """Whether a piece is an object or a list, and no text that quotes one."""
+    try:
+        return isinstance(json.loads(piece.text), (dict, list))
+    except ValueError:
+        return False
