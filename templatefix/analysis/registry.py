@@ -49,10 +49,16 @@ def find_rule(code: str, rules: Iterable[Rule]) -> Rule | None:
 
 
 def page(rule: Rule) -> str:
-    """A rule's page: its docstring, as written."""
+    """A rule's page: its docstring, as written, and what is known of it in public."""
     import inspect  # slow to import, and only pages need it
+    import textwrap
 
-    return inspect.getdoc(type(rule)) or ""
+    lines = [inspect.getdoc(type(rule)) or ""]
+    if rule.REFERENCES:
+        lines += ["", "Known in public"]
+    for text in rule.REFERENCES:
+        lines += textwrap.wrap(text, 116, initial_indent="    ", subsequent_indent="        ", break_on_hyphens=False)
+    return "\n".join(lines)
 
 
 def _load(path: Path) -> ModuleType:
