@@ -119,6 +119,24 @@ def _take(answer: Answer, text: list[str], thinking: list[str], calls: dict[Any,
         _put(text, blocks)
     _put(text, answer.get("response"))
     _put(thinking, answer.get("thinking"))
+    whole = answer.get("response")
+    items = (whole if isinstance(whole, Mapping) else answer).get("output")
+    for item in items if isinstance(items, list) else []:
+        if isinstance(item, Mapping):
+            _take_item(item, text, thinking, calls)
+
+
+def _take_item(item: Answer, text: list[str], thinking: list[str], calls: dict[Any, dict[str, Any]]) -> None:
+    """A finished part of OpenAI's responses; a stream repeats all of them in its last event."""
+    for key, texts in (("content", thinking if item.get("type") == "reasoning" else text), ("summary", thinking)):
+        blocks = item.get(key)
+        for block in blocks if isinstance(blocks, list) else []:
+            if isinstance(block, Mapping):
+                _put(texts, block.get("text"))
+    if item.get("type") == "function_call":
+        arguments = item.get("arguments")
+        written = arguments if isinstance(arguments, str) else json.dumps(arguments or {})
+        calls[len(calls), "item"] = {"name": item.get("name", ""), "arguments": written, "id": item.get("call_id")}
 
 
 def _take_message(

@@ -156,6 +156,21 @@ OPENAI_STREAM = [
     {"choices": [{"delta": {"tool_calls": [{"index": 0, "function": {"arguments": 'rd": "owl"}'}}]}}]},
     {"choices": [], "usage": {"prompt_tokens": 9}},
 ]
+WHOLE_RESPONSE: dict[str, Any] = {
+    "output": [
+        {"type": "reasoning", "summary": [{"type": "summary_text", "text": "Hm"}]},
+        {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Let me see."}]},
+        {"type": "function_call", "call_id": "c1", "name": "look_up", "arguments": '{"word": "owl"}'},
+    ],
+    "usage": {"input_tokens": 9},
+}
+RESPONSES_STREAM = [
+    {"type": "response.created", "response": {"output": []}},
+    {"type": "response.output_text.delta", "delta": "Let me see."},
+    {"type": "response.output_text.done", "text": "Let me see."},
+    {"type": "response.output_item.done", "item": WHOLE_RESPONSE["output"][1]},
+    {"type": "response.completed", "response": WHOLE_RESPONSE},
+]
 ANTHROPIC_STREAM = [
     {"type": "message_start", "message": {"role": "assistant", "content": [], "usage": {"input_tokens": 9}}},
     {"type": "content_block_delta", "index": 0, "delta": {"type": "thinking_delta", "thinking": "Hm"}},
@@ -177,10 +192,12 @@ ANTHROPIC_STREAM = [
         ("/api/chat", OLLAMA_STREAM),
         ("/v1/chat/completions", OPENAI_STREAM),
         ("/v1/messages", ANTHROPIC_STREAM),
+        ("/v1/responses", RESPONSES_STREAM),
+        ("/v1/responses", [WHOLE_RESPONSE]),
     ],
 )
 def test_a_reply_is_put_together_from_its_stream(path: str, answers: list[Any]) -> None:
-    exchange = read(path, {"model": "m", "messages": SHAPE[:2]}, answers)
+    exchange = read(path, {"model": "m", "messages": SHAPE[:2], "input": SHAPE[:2]}, answers)
     assert exchange.reply == {
         "role": "assistant",
         "content": "Let me see.",
