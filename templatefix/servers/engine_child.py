@@ -26,20 +26,20 @@ class EngineChild:
         return f"http://127.0.0.1:{self.port}"
 
 
-def engine_children(digest: str) -> list[EngineChild]:
-    """The engines of an Ollama on this machine that run the weights with a digest (`sha256:…`)."""
+def engine_children(digest: str, store: Path | None = None) -> list[EngineChild]:
+    """The engines of an Ollama on this machine that run the weights with a digest (`sha256:…`).
+
+    With a store, of the Ollama with that store alone: several may run here, with the same weights.
+    """
+    blob = f"{store.as_posix() if store is not None else ''}/blobs/{digest.replace(':', '-')}"
     processes = {pid: (parent, args) for pid, parent, args in _processes()}
     found = []
     for pid, (parent, args) in processes.items():
         child = _engine(pid, args)
         serves = "serve" in processes.get(parent, (0, []))[1]
-        if child is not None and serves and child.model.replace("\\", "/").endswith(_blob(digest)):
+        if child is not None and serves and child.model.replace("\\", "/").endswith(blob):
             found.append(child)
     return found
-
-
-def _blob(digest: str) -> str:
-    return "blobs/" + digest.replace(":", "-")
 
 
 def _engine(pid: int, args: list[str]) -> EngineChild | None:

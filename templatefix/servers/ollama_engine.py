@@ -16,6 +16,7 @@ from typing import Literal, Protocol, TypeVar
 
 from templatefix.servers.engine_child import EngineChild, engine_children
 from templatefix.servers.errors import NotMeasurable, ServerError
+from templatefix.servers.host import is_local
 from templatefix.servers.llama_server import LlamaServer, LlamaSession
 from templatefix.servers.logs import LogTail
 from templatefix.servers.memory import attention_of
@@ -105,7 +106,7 @@ class OllamaEngine:
     def _begun(self) -> OllamaSession:
         # A server that counts itself is asked itself; that is the way that users' requests go.
         api = ApiSession(self._client, self._shown.name, self._context, self._begin, self._counter, self._watch)
-        children = engine_children(self._shown.weights) if self._shown.weights else []
+        children = self._children()
         if not api.counts() and children:
             with contextlib.suppress(ServerError):  # an engine in a container has its loopback for itself
                 session = _ChildSession(self._client, children[-1], self._watch)
@@ -115,9 +116,12 @@ class OllamaEngine:
         return api
 
     def _running(self) -> bool:
-        if self._shown.weights and engine_children(self._shown.weights):
-            return True
-        return self._shown.name in self._client.loaded()
+        return bool(self._children()) or self._shown.name in self._client.loaded()
+
+    def _children(self) -> list[EngineChild]:
+        if not self._shown.weights or not is_local(self._client.url):
+            return []
+        return engine_children(self._shown.weights, self._shown.store)
 
 
 class _ChildSession:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any, Literal
 
 from templatefix.servers.errors import BadAnswer, NotMeasurable, ServerRefused
 from templatefix.servers.in_force import chosen_in_log
-from templatefix.servers.log_events import LogEvent, LoggedRequest
+from templatefix.servers.log_events import LogEvent, LoggedRequest, LogItem
 from templatefix.servers.logs import LogTail
 from templatefix.servers.ollama import OllamaClient
 from templatefix.servers.timings import Generated, Sampling, Timings
@@ -19,6 +20,8 @@ from templatefix.servers.tokens import TokenCounter
 _FRESH_ONLY = "0.30.0"  # the version that counted only what it read
 _PROBE = "?"
 _CLOSE = 2  # tokens by which two sources may differ
+_PATIENCE = 2.0  # seconds for a log to show a request
+_PAUSE = 0.02
 
 
 class Watch:
@@ -26,6 +29,8 @@ class Watch:
 
     def __init__(self, log: LogTail | None) -> None:
         self._log = log
+        self._late = 0  # requests of our own that the log does not show yet
+        self._patience = _PATIENCE
         self.notes: list[str] = []
 
     @property
@@ -37,26 +42,43 @@ class Watch:
         """Pass by what was logged until now; raises NotMeasurable where the server chose another template."""
         if self._log is None:
             return
+        self._late, self._patience = 0, _PATIENCE
         chosen = chosen_in_log(self._log.new(), model)
         if chosen is not None:
             raise NotMeasurable(f"TF401: {chosen}")
 
     def logged(self) -> LoggedRequest | None:
-        """The last request since the last look; raises NotMeasurable for a cut prompt, a restart, another client."""
+        """What the log says of the request that was just answered, None where it says nothing.
+
+        Raises NotMeasurable for a cut prompt, a restart, another client.
+        """
         if self._log is None:
             return None
-        items = self._log.new()
+        self._late += 1
+        items = self._read(self._log)
         for event in items:
             if isinstance(event, LogEvent) and event.kind == "truncated":
                 raise NotMeasurable(f"the server cut a prompt: {event.text}")
             if isinstance(event, LogEvent) and event.kind == "restart":
                 raise NotMeasurable(f"the server started another engine in mid-run: {event.text}")
-        requests = [item for item in items if isinstance(item, LoggedRequest)]
-        if len(requests) > 1:
+        requests = _requests(items)
+        self._late -= len(requests)
+        if self._late < 0:
             raise NotMeasurable("another client used the engine in between, as the log shows")
-        if requests and requests[0].truncated:
+        if any(request.truncated for request in requests):
             raise NotMeasurable("the engine cut a prompt, as the log shows")
-        return requests[0] if requests else None
+        return requests[-1] if requests and not self._late else None
+
+    def _read(self, log: LogTail) -> list[LogItem]:
+        """What is new; a busy server writes its log some time after the answer."""
+        items = log.new()
+        deadline = time.monotonic() + self._patience
+        while len(_requests(items)) < self._late and time.monotonic() < deadline:
+            time.sleep(_PAUSE)
+            items += log.new()
+        # A log that has nothing to say is not waited for again.
+        self._patience = _PATIENCE if _requests(items) else 0.0
+        return items
 
     def compare(self, timings: Timings) -> None:
         """Hold figures against the log; a difference is noted."""
@@ -67,6 +89,10 @@ class Watch:
             self.notes.append(
                 f"the log says {logged.cached_tokens} cached tokens where the answer says {timings.cached_tokens}"
             )
+
+
+def _requests(items: Sequence[LogItem]) -> list[LoggedRequest]:
+    return [item for item in items if isinstance(item, LoggedRequest)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from support.ollama_server import OllamaServer
 
 from templatefix.chat.go import GoChatTemplate
 from templatefix.chat.rendering import ChatTemplate
-from templatefix.servers import ollama_engine
+from templatefix.servers import ollama_engine, ollama_session
 from templatefix.servers.engine_child import EngineChild, engine_children
 from templatefix.servers.errors import BadAnswer, NotMeasurable, ServerUnreachable, StreamCut
 from templatefix.servers.logs import LogTail
@@ -227,18 +227,20 @@ def test_the_engine_is_found_among_the_processes(tmp_path: Path) -> None:
     args = [child, "--model", str(blob), "--port", "4567"]
     process = subprocess.Popen([sys.executable, "-c", parent, "serve", *args], start_new_session=True)
     try:
-        found = []
+        found: list[EngineChild] = []
         while not found and process.poll() is None:
             found = engine_children(digest)
         assert [(one.url, one.model) for one in found] == [("http://127.0.0.1:4567", str(blob))]
+        assert engine_children(digest, tmp_path) == found
+        assert engine_children(digest, tmp_path / "other") == []  # another server on this machine
         assert engine_children("sha256:" + "6" * 64) == []
     finally:
         os.killpg(process.pid, 9)
         process.wait()
 
 
-def child_at(url: str) -> Callable[[str], list[EngineChild]]:
-    return lambda _digest: [EngineChild(1, int(url.rpartition(":")[2]), "model")]
+def child_at(url: str) -> Callable[[str, Path | None], list[EngineChild]]:
+    return lambda _digest, _store: [EngineChild(1, int(url.rpartition(":")[2]), "model")]
 
 
 def test_the_engine_itself_is_asked_until_it_is_gone(
@@ -309,3 +311,38 @@ def test_a_live_servers_cache_is_the_embedded_engines(live: OllamaClient) -> Non
             assert abs(row.cached_tokens - twin.cached_tokens) <= 2
             assert abs(row.prompt_tokens - twin.prompt_tokens) <= 2
     assert all(row.fresh_tokens <= row.new_tokens + 2 for row in served.arms[1].warm)
+
+
+def test_a_log_that_is_written_behind_the_answer(
+    log: LogTail, server: OllamaServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def write(task: int) -> None:
+        with Path(str(server.log)).open("a") as file:
+            for said in ("new prompt, task.n_tokens = 12", f"cached n_tokens = {task}, memory_seq_rm [{task}, end)"):
+                file.write(f"slot x: id  0 | task {task} | {said}\n")
+            file.write(f"slot x: id  0 | task {task} | stop processing: n_tokens = 12, truncated = 0\n")
+
+    waits: list[float] = []
+
+    def later(seconds: float) -> None:
+        waits.append(seconds)
+        if len(waits) == 3:
+            write(7)
+
+    monkeypatch.setattr("time.sleep", later)
+    watch = ollama_session.Watch(log)
+    found = watch.logged()
+    assert found is not None
+    assert (found.cached_tokens, len(waits)) == (7, 3)
+    monkeypatch.setattr(ollama_session, "_PATIENCE", 0.0)
+    watch.start("m")
+    assert watch.logged() is None  # not there in time
+    write(8)
+    write(9)
+    found = watch.logged()
+    assert found is not None
+    assert found.cached_tokens == 9  # the other one was the late one, and no other client's
+    write(10)
+    write(11)
+    with pytest.raises(NotMeasurable, match="another client"):
+        watch.logged()
