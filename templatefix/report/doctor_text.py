@@ -32,7 +32,8 @@ def _server(found: Diagnosis, style: Style) -> Iterator[str]:
     server = found.server
     if server is not None:
         version = f" {server.version}" if server.version and server.version != "0.0.0" else ""
-        yield style.bold(f"{server.kind}{version} at {server.url}")
+        slots = f", {_count(server.slots, 'slot')}" if server.slots else ""
+        yield style.bold(f"{server.kind}{version} at {server.url}{slots}")
         for model in server.models:
             yield from _wrapped(_model(model), "  ", "    ")
     setup = found.setup

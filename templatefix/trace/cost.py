@@ -95,4 +95,4 @@ def worst(requests: Sequence[tuple[Traced, int]], most: int = 3) -> tuple[str, .
     ordered = sorted(requests, key=lambda pair: -pair[1])
     said = [place(request) for request, _ in ordered[:most]]
     more = len(ordered) - len(said)
-    return (*said, f"and {more} more such requests") if more else tuple(said)
+    return (*said, f"and {more} more") if more else tuple(said)

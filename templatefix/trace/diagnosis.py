@@ -74,6 +74,8 @@ def diagnose(server: ServerSeen | None, logs: Sequence[Path] = (), traces: Seque
     figures = figures_of(session) if session is not None else Figures()
     costs = list(_of_session(session, setup, kind, figures)) if session is not None else []
     costs = _with_templates(costs, own, session)
+    if session is None and server is not None:
+        costs += _slot_full(server)
     costs.sort(key=lambda cost: (-(cost.share or 0.0), cost.share is None))
     makeup = _makeup(session) if session is not None else None
     return Diagnosis(
@@ -141,9 +143,9 @@ def _changed(lost: Lost) -> bool:
 
 def _setting(lost: Lost, setup: Setup, kind: ServerKind, session: Session) -> str:
     first = lost.requests[0][0]
-    longest = max(one.prompt_tokens for one in session.requests)
+    longest = max(max(one.prompt_tokens, _context(one, setup) or 0) for one in session.requests)  # what was cut is more
     if lost.kind == "slots":
-        return settings.slots(setup, kind, len({one.conversation for one in session.requests}))
+        return settings.slots(setup, kind, _conversations(lost, session))
     if lost.kind == "memory":
         return settings.memory(setup, kind, _changed(lost))
     if lost.kind == "client":
@@ -162,11 +164,17 @@ def _setting(lost: Lost, setup: Setup, kind: ServerKind, session: Session) -> st
     return "look closer: `templatefix trace explain` with a recording, the log and the template of the same time"
 
 
+def _conversations(lost: Lost, session: Session) -> int:
+    """How many there are; a log alone shows that there are two, but not that one goes on."""
+    return 2 if lost.guessed else len({one.conversation for one in session.requests})
+
+
 def _facts(lost: Lost, setup: Setup, session: Session) -> Iterator[str]:
     """What else shows a cause."""
     if lost.kind == "slots":
-        count = len({one.conversation for one in session.requests})
-        yield f"{_number(setup.slots, 'slot')} for {_number(count, 'conversation')}"
+        more = " or more" if lost.guessed else ""
+        count = _number(_conversations(lost, session), "conversation")
+        yield f"{_number(setup.slots, 'slot')} for {count}{more}"
         if setup.prompt_cache is not None:
             yield (
                 f"the memory of former prompts is on: {setup.saved} saved, {setup.restored} brought back"
@@ -208,15 +216,30 @@ def _full(session: Session, setup: Setup, kind: ServerKind, cut: bool) -> Iterat
     cuts = [(request, request.fresh_tokens) for request in session.requests if truncated(request)]
     if cuts and not cut:
         said = tuple(dict.fromkeys(truncated(request) for request, _ in cuts))[:2]
-        message = f"{_number(len(cuts), 'history')} did not fit and was cut: the model has lost its beginning"
+        message = f"{_number(len(cuts), 'history')} cut to fit: the model has lost the beginning"
         yield Cost(
-            "truncated", None, None, message, (*worst(cuts), *said), settings.context(kind, longest.prompt_tokens)
+            "truncated",
+            None,
+            None,
+            message,
+            (*worst(cuts), *said),
+            settings.context(kind, max(longest.prompt_tokens, _context(longest, setup) or 0)),
         )
     full = [(one, held) for one in session.requests if (held := _context(one, setup))]
     one, held = max(full, key=lambda pair: pair[0].prompt_tokens / pair[1], default=(longest, 0))
     if held and not cuts and one.prompt_tokens >= _FULL * held:
         message = f"a prompt takes {one.prompt_tokens / held:.0%} of its context of {held} tokens"
         yield Cost("context-full", None, None, message, (place(one),), settings.context(kind, one.prompt_tokens))
+
+
+def _slot_full(server: ServerSeen) -> Iterator[Cost]:
+    """The same, as the slots of a running server tell it."""
+    if server.fullest is None or server.fullest[0] < _FULL * server.fullest[1]:
+        return
+    size, held = server.fullest
+    said = (f"the last prompt of a slot has {size} tokens, by the server's /slots",)
+    message = f"a prompt takes {size / held:.0%} of its context of {held} tokens"
+    yield Cost("context-full", None, None, message, said, settings.context(server.kind, size))
 
 
 def _context(request: Traced, setup: Setup) -> int | None:
@@ -275,7 +298,9 @@ def _with_templates(costs: Sequence[Cost], server: ServerSeen | None, session: S
 def _seen_in(session: Session, model: ModelSeen) -> bool:
     """Whether a session goes on with this model, so that its template had the chance to lose something."""
     return model.known is not None and any(
-        one.before is not None and one.exchange.model in (None, model.name) for one in session.requests
+        one.exchange.model in (None, model.name)
+        and (one.before is not None or 2 * one.cached_tokens > one.prompt_tokens)
+        for one in session.requests
     )
 
 

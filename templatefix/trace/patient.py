@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from templatefix.analysis.analyse import Analysis, analyse
 from templatefix.chat.go import GoChatTemplate
@@ -46,6 +46,7 @@ class ServerSeen:
     version: str
     models: tuple[ModelSeen, ...] = ()
     slots: int | None = None
+    fullest: tuple[int, int] | None = None  # tokens of the prompt that fills its slot most, and that slot's context
 
 
 def look(url: str, models: Iterable[str] = ()) -> ServerSeen:
@@ -103,7 +104,15 @@ def _llama(url: str) -> ServerSeen:
         str(props.get("build_info") or ""),
         (model,),
         total if isinstance(total, int) else len(slots) or None,
+        _fullest(slots),
     )
+
+
+def _fullest(slots: Sequence[Mapping[str, Any]]) -> tuple[int, int] | None:
+    """The slot nearest to its context's end, by its last prompt."""
+    known = [(slot.get("n_prompt_tokens"), slot.get("n_ctx")) for slot in slots]
+    sizes = [(size, held) for size, held in known if isinstance(size, int) and isinstance(held, int) and held > 0]
+    return max(sizes, key=lambda pair: pair[0] / pair[1], default=None)
 
 
 def _judged(target: Target, seen: ModelSeen, serving: Serving) -> ModelSeen:

@@ -193,6 +193,9 @@ def test_a_memory_without_checkpoints(run: Run, attention: Attention) -> None:
 def test_a_context_that_is_nearly_full(run: Run) -> None:
     found = run(long, options=["-c", "2048"])
     assert [cost.kind for cost in found.costs] == ["context-full"]
+    assert found.server is not None
+    assert found.server.fullest is not None
+    assert [cost.kind for cost in diagnose(found.server).costs] == ["context-full"]  # the slots tell it as well
 
 
 def test_answers_that_are_thinking_alone(run: Run) -> None:

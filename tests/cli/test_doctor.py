@@ -1,0 +1,185 @@
+"""The command `doctor`, as people call it."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.ollama_server import OllamaServer
+
+from templatefix.servers.modelfile import Modelfile
+
+SAMPLES = Path(__file__).resolve().parents[2] / "modelfiles"
+STARTS = 'time=2026-11-29T10:00:{:02}.000Z level=INFO msg="starting llama-server" cmd="llama-server --model /w -c {}"'
+PROMPT = "slot   operator(): id  0 | task {0} | new prompt, n_ctx_slot = 8192, n_keep = 0, task.n_tokens = {1}"
+CACHED = "slot   operator(): id  0 | task {0} | cached n_tokens = {1}, memory_seq_rm [{1}, end)"
+TIMED = "slot print_timing: id  0 | task {0} | prompt eval time = 1000.00 ms / {1} tokens"
+STOPPED = "slot      release: id  0 | task {0} | stop processing: n_tokens = {1}, truncated = 0"
+
+
+def read(task: int, size: int, cached: int) -> list[str]:
+    """The lines of a prompt that an engine reads in a second."""
+    lines = [PROMPT.format(task, size), CACHED.format(task, cached), TIMED.format(task, size - cached)]
+    return [*lines, STOPPED.format(task, size)]
+
+
+@pytest.fixture
+def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[OllamaServer]:
+    with OllamaServer(tmp_path / "store").running() as running:
+        monkeypatch.setenv("OLLAMA_HOST", running.url)
+        for name, sample in (("owl:1", "llama31-like"), ("finch:1", "stable")):
+            template = Modelfile.from_bytes((SAMPLES / f"{sample}.Modelfile").read_bytes()).template
+            assert template is not None
+            running.store.add(name, template.value)
+        yield running
+
+
+@pytest.fixture
+def restarts(alone: Path) -> Path:
+    """A log of an engine that starts anew between two turns, for another context."""
+    log = alone / "server.log"
+    lines = [STARTS.format(1, 8192), *read(1, 2000, 0), STARTS.format(2, 4096), *read(1, 2100, 0)]
+    log.write_text("\n".join(lines) + "\n")
+    return log
+
+
+def test_a_server_alone(templatefix: Any, server: OllamaServer) -> None:
+    server.loaded["owl:1"] = 4096
+    before = dict(server.loaded)
+    done = templatefix("doctor")
+    assert (done.code, done.err) == (1, "")
+    lines = done.out.splitlines()
+    assert lines[0] == f"ollama at {server.url}"
+    assert lines[1] == "  owl:1: in memory, context 4096; Go template in force, unstable"
+    assert any(line.startswith("1. template: ") for line in lines)
+    assert "   Change: `templatefix patch owl:1`, and use the tag that it makes." in lines
+    assert max(map(len, lines)) <= 80
+    assert {(method, path) for method, path, _ in server.requests} <= {
+        *(("GET", path) for path in ("/api/version", "/api/ps", "/api/tags")),
+        ("POST", "/api/show"),
+    }
+    assert server.loaded == before
+
+
+def test_a_stable_model_by_name(templatefix: Any, server: OllamaServer) -> None:
+    done = templatefix("doctor", server.url, "--model", "finch:1")
+    assert done.code == 0
+    assert "  finch:1: not in memory; Go template in force, stable" in done.out.splitlines()
+    assert "Nothing was found that makes agents slow here." in done.out
+
+
+def test_a_log_beside_the_server(templatefix: Any, server: OllamaServer, restarts: Path) -> None:
+    server.loaded["finch:1"] = 4096
+    done = templatefix("doctor", "--log", str(restarts), "--format", "json")
+    found = json.loads(done.out)
+    (cost,) = found["costs"]
+    assert (done.code, cost["kind"], cost["tokens"]) == (1, "context-size", 2000)
+    assert (cost["share"], cost["seconds"]) == (pytest.approx(2000 / 2100), pytest.approx(2000 / 2050))
+    assert "8192 holds all" not in cost["setting"]  # only starts that cost something are looked at
+    assert found["figures"]["prompt_tokens"] == 4100
+    assert found["server"]["models"][0]["verdict"] == "stable"
+    assert [start["gone"] for start in found["setup"]["starts"]] == ["", "context"]
+
+
+@pytest.mark.parametrize(
+    ("line", "kind", "setting"),
+    [
+        ('msg="timer expired, expiring to unload" runner.model=/w', "keep-alive", "OLLAMA_KEEP_ALIVE"),
+        ('msg="runner with zero duration has gone idle, expiring to unload" runner.model=/w', "keep-alive", "keep_al"),
+        (
+            'msg="resetting model to expire immediately to make room" runner.model=/w refCount=0',
+            "models",
+            "OLLAMA_MAX_LOADED_MODELS",
+        ),
+        ('msg="llama-server stopped"', "restart", "keep the engine running"),
+    ],
+)
+def test_why_a_model_was_unloaded(templatefix: Any, alone: Path, line: str, kind: str, setting: str) -> None:
+    gone = f"time=2026-11-29T10:00:01.500Z level=DEBUG {line}"
+    lines = [STARTS.format(1, 8192), *read(1, 2000, 0), gone, STARTS.format(2, 8192), *read(1, 2100, 0)]
+    (alone / "server.log").write_text("\n".join(lines) + "\n")
+    done = templatefix("doctor", "--log", "server.log", "--format", "json")
+    first = json.loads(done.out)["costs"][0]
+    assert (done.code, first["kind"]) == (1, kind)
+    assert setting in first["setting"]
+    assert "the most that it cost" in first["message"]
+
+
+def test_a_log_of_another_server(templatefix: Any, server: OllamaServer, alone: Path) -> None:
+    server.loaded["owl:1"] = 4096
+    lines = ["srv    load_model: initializing, n_slots = 1, n_ctx_slot = 8192, kv_unified = 'false'"]
+    (alone / "llama.log").write_text("\n".join([*lines, *read(1, 2000, 0), *read(2, 2100, 2000)]) + "\n")
+    done = templatefix("doctor", "--log", "llama.log", "--format", "json")
+    found = json.loads(done.out)
+    assert (done.code, found["costs"]) == (0, [])
+    assert found["missing"][0].startswith("the server of this log")
+
+
+def test_nothing_can_be_read(templatefix: Any, alone: Path) -> None:
+    done = templatefix("doctor")
+    assert (done.code, done.out) == (2, "")
+    assert done.err == "templatefix: no Ollama server answers at http://127.0.0.1:9\n"
+    done = templatefix("doctor", "--log", "nowhere.log")
+    assert (done.code, done.err) == (2, "templatefix: nowhere.log cannot be read: No such file or directory\n")
+    (alone / "prose.txt").write_text("It rained.\n")
+    done = templatefix("doctor", "--log", "prose.txt")
+    assert (done.code, len(done.err.splitlines())) == (2, 1)
+    done = templatefix("doctor", "not an address")
+    assert (done.code, len(done.err.splitlines())) == (2, 1)
+    assert templatefix("doctor", "--format", "xml").code == 2
+
+
+@contextmanager
+def answering(status: int, body: bytes) -> Iterator[str]:
+    """A server that says one thing, but of Ollama's version nothing."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            known = self.path != "/api/version"
+            self.send_response(status if known else 404)
+            self.send_header("Content-Type", "application/json")
+            self.end_headers()
+            self.wfile.write(body if known else b'{"error": {"message": "no"}}')
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as http:
+        thread = threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{http.server_address[1]}"
+        finally:
+            http.shutdown()
+            thread.join()
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "said"),
+    [
+        (404, b'{"error": {"message": "no"}}', "answers neither as an Ollama server nor as a llama-server does"),
+        (200, b"<html>", "answers neither as an Ollama server nor as a llama-server does"),
+        (200, b'{"role": "router"}', "passes requests on to several servers: name the one that runs the model"),
+    ],
+)
+def test_another_kind_of_server(templatefix: Any, status: int, body: bytes, said: str) -> None:
+    with answering(status, body) as url:
+        done = templatefix("doctor", url)
+    assert (done.code, done.out, done.err) == (2, "", f"templatefix: {url} {said}\n")
+
+
+def test_a_llama_server_that_shows_no_template(templatefix: Any) -> None:
+    with answering(200, b'{"total_slots": 2, "model_path": "/m/x.gguf", "build_info": "b1"}') as url:
+        done = templatefix("doctor", url)
+    assert done.code == 0
+    assert done.out.splitlines()[:2] == [
+        f"llama-server b1 at {url}, 2 slots",
+        "  x.gguf: in memory; its template could not be judged",
+    ]
+    assert "shows no chat template" in done.out.replace("\n  ", " ")
