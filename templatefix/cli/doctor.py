@@ -46,6 +46,9 @@ def run(
         found = diagnose(seen, logs, traces)
     except TraceError as error:
         raise CliError(str(error)) from error
+    if seen is None and found.blind:
+        read = ", ".join([*(log or ()), *(trace or ())])
+        raise CliError(f"{read}: no request of a server was found there, and {silent}")
     if silent:
         from dataclasses import replace
 

@@ -17,14 +17,19 @@ WIDTH = 80
 def doctor_text(found: Diagnosis, style: Style = PLAIN) -> str:
     """The server, its costs in order, what a prompt is made of, and what was not seen; ends with a newline."""
     lines = [*_server(found, style), *_session(found), ""]
-    if not found.costs:
+    if found.blind:
+        lines.append(style.warn("Nothing was seen that could tell what makes agents slow here."))
+    elif not found.costs:
         lines.append(style.good("Nothing was found that makes agents slow here."))
     for number, cost in enumerate(found.costs, 1):
         lines += _cost(number, cost, style)
-    if found.missing:
-        lines.append("")
+    lines.append("")
     for sentence in found.missing:
         lines += _wrapped(f"Not seen: {sentence}.", "", "  ")
+    for one in found.session.unread if found.session is not None else ():
+        times = f" ({one.count} times)" if one.count > 1 else ""
+        place = f"{one.source}:{one.line}" if one.line else one.source
+        lines += _wrapped(f"Not read: {place}: {one.reason}{times}.", "", "  ")
     return "\n".join(line.rstrip() for line in lines) + "\n"
 
 

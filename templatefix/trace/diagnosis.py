@@ -64,6 +64,12 @@ class Diagnosis:
         """Whether something costs more than a tenth of the prompt."""
         return any(cost.much for cost in self.costs)
 
+    @property
+    def blind(self) -> bool:
+        """Whether nothing was seen that could have told of a cost."""
+        judged = any(model.analysis is not None for model in (self.server.models if self.server is not None else ()))
+        return not judged and not self.figures.requests and not self.costs
+
 
 def diagnose(server: ServerSeen | None, logs: Sequence[Path] = (), traces: Sequence[Path] = ()) -> Diagnosis:
     """Put together what was seen; raises TraceError where a log or a recording cannot be read."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -49,13 +49,19 @@ class ServerSeen:
     fullest: tuple[int, int] | None = None  # tokens of the prompt that fills its slot most, and that slot's context
 
 
-def look(url: str, models: Iterable[str] = ()) -> ServerSeen:
-    """Ask a server what it runs; of an Ollama, the models named, those in memory where none is. Raises ServerError."""
+def look(url: str, models: Sequence[str] = ()) -> ServerSeen:
+    """Ask a server what it runs; of an Ollama the models in memory and those named.
+
+    Raises ServerError, and ValueError for what cannot be the name of a model.
+    """
     client = OllamaClient(url)
     try:
         version = client.version()
     except (BadAnswer, ServerRefused):
         return _llama(url)
+    for name in models:
+        ModelName.parse(name)
+        client.show(name)  # what is asked for by name must be there
     loaded = client.loaded()
     held = {_key(name): size for name, size in loaded.items()}
     seen = [_ollama_model(client, name, held) for name in dict.fromkeys([*models, *loaded])]

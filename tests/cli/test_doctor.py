@@ -74,6 +74,16 @@ def test_a_stable_model_by_name(templatefix: Any, server: OllamaServer) -> None:
     assert "Nothing was found that makes agents slow here." in done.out
 
 
+def test_what_is_not_there_is_never_shown_as_well(templatefix: Any, server: OllamaServer) -> None:
+    done = templatefix("doctor")
+    assert "Nothing was seen that could tell what makes agents slow here." in done.out
+    assert "Nothing was found" not in done.out
+    for name in ("wren:1", "Bad Name!"):
+        done = templatefix("doctor", "--model", name)
+        assert (done.code, done.out, len(done.err.splitlines())) == (2, "", 1)
+        assert name in done.err
+
+
 def test_a_log_beside_the_server(templatefix: Any, server: OllamaServer, restarts: Path) -> None:
     server.loaded["finch:1"] = 4096
     done = templatefix("doctor", "--log", str(restarts), "--format", "json")
@@ -130,6 +140,10 @@ def test_nothing_can_be_read(templatefix: Any, alone: Path) -> None:
     (alone / "prose.txt").write_text("It rained.\n")
     done = templatefix("doctor", "--log", "prose.txt")
     assert (done.code, len(done.err.splitlines())) == (2, 1)
+    (alone / "empty.log").write_text("")
+    done = templatefix("doctor", "--log", "empty.log")
+    said = "empty.log: no request of a server was found there, and no Ollama server answers at http://127.0.0.1:9"
+    assert (done.code, done.out, done.err) == (2, "", f"templatefix: {said}\n")
     done = templatefix("doctor", "not an address")
     assert (done.code, len(done.err.splitlines())) == (2, 1)
     assert templatefix("doctor", "--format", "xml").code == 2
