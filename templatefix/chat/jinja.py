@@ -15,15 +15,17 @@ from templatefix.chat.jinja_caps import find_caps
 from templatefix.chat.jinja_filters import shown
 from templatefix.chat.jinja_language import JinjaLanguage, Run
 from templatefix.chat.jinja_text import LONGEST, Text, TooLong
-from templatefix.chat.jinja_values import Caps, messages_value, tools_value
+from templatefix.chat.jinja_values import Caps, answered_calls, messages_value, tools_value
 from templatefix.chat.rendering import Origin, Piece, RenderError, Rendering
 from templatefix.chat.request import Request, RequestError
 from templatefix.gotemplate.source import Source, Span
 
 _NAME: Final = "<template>"
 _THOUGHT: Final = re.compile(r"[<\[][^<>\[\]]*think[^<>\[\]]*[>\]]", re.IGNORECASE)  # a mark of thinking
-# What the server knows a template of Gemma 4 by, the end of its turns, and the beginning of one of the model.
+# What the server knows a template of Gemma 4 by, the end of its turns, the beginning of one of the model, and what
+# only the later templates say.
 _GEMMA_4, _GEMMA_END, _GEMMA_TURN = "'<|tool_call>call:'", "<turn|>\n", "<|turn>model\n"
+_GEMMA_NEW: Final = "{#- OpenAI Chat Completions:"
 
 
 class JinjaChatTemplate:
@@ -160,7 +162,9 @@ class JinjaChatTemplate:
 
     def _data(self, request: Request) -> dict[str, Any]:
         data = self._common_data(self.thinks_by_default if request.think is None else request.think)
-        data["messages"] = messages_value(request, self.caps, "<|channel|>" in self.source.text)
+        messages = messages_value(request, self.caps, "<|channel|>" in self.source.text)
+        old = _GEMMA_4 in self.source.text and _GEMMA_NEW not in self.source.text
+        data["messages"] = answered_calls(messages) if old else messages
         if request.tools:
             data["tools"] = tools_value(request.tools)
         return {**data, **self.kwargs}

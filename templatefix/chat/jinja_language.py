@@ -42,6 +42,7 @@ _METHODS: Final = frozenset(
         "startswith",
     )
 ) | {"strip", "title", "upper", "count", "find", "isdigit", "splitlines", "removeprefix", "removesuffix"}
+_VIEWS: Final = ("items", "keys", "values")
 _UNKNOWN: Final[tuple[type[nodes.Node], ...]] = (
     nodes.Extends,
     nodes.Include,
@@ -290,10 +291,17 @@ class JinjaLanguage(ImmutableSandboxedEnvironment):
         return found
 
     def getattr(self, obj: Any, attribute: str) -> Any:
-        """A member; a key comes before a method."""
-        if isinstance(obj, dict) and attribute in obj:
-            return obj[attribute]
+        """A member; of an object a method comes before a key, and there are four of them."""
+        if isinstance(obj, dict):
+            if attribute in _VIEWS:
+                view = getattr(obj, attribute)
+                return lambda: list(view())
+            if attribute == "get":
+                return obj.get
+            return obj[attribute] if attribute in obj else self.undefined(obj=obj, name=attribute)
         kind = obj.__class__
+        if kind is list and attribute == "append":
+            return obj.append
         if kind is Text:
             return getattr(obj, attribute) if attribute in _METHODS else self.undefined(obj=obj, name=attribute)
         if (kind is Namespace or kind is LoopContext) and attribute[:1] != "_":

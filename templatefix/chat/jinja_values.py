@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from typing import Any, Final
 
@@ -264,6 +265,40 @@ def _arguments(arguments: Any, index: int, caps: Caps) -> Any:
     if caps.supports_object_arguments:
         return json_value(arguments or {}, origin, index)
     return datum(json.dumps(arguments or {}, ensure_ascii=False), origin, index)
+
+
+def answered_calls(messages: list[Record]) -> list[Record]:
+    """The messages as the server hands them to the first templates of Gemma 4: a turn of calls holds its results.
+
+    Its own text is gone; the text of the answer behind the results stands in its place.
+    """
+    found: list[Record] = []
+    for message in messages:
+        last = found[-1] if found else None
+        if last is not None and "tool_responses" in last:
+            if message["role"] == "tool":
+                last["tool_responses"].append(_response(message))
+                continue
+            if message["role"] == "assistant" and "tool_calls" not in message and "content" not in last:
+                last["content"] = message["content"]
+                continue
+        if message.get("tool_calls"):
+            about = message.message if message.message is not None else -1
+            kept = {key: value for key, value in message.items() if key != "content"}
+            message = Record(
+                {**kept, "tool_responses": Row([], Origin("message", about, "content"))}, message.origin, about
+            )
+        found.append(message)
+    return found
+
+
+def _response(result: Record) -> Record:
+    content = result["content"]
+    about = result.message if result.message is not None else -1
+    origin = Origin("message", about, "content")
+    with suppress(TypeError, ValueError, RecursionError):  # a result that is no JSON is a text
+        content = json_value(json.loads(content), origin, about)
+    return Record({"name": result.get("name", ""), "response": content}, origin, about)
 
 
 def _without_system(messages: list[Record]) -> list[Record]:
