@@ -55,7 +55,7 @@ def lost_by_cause(session: Session, setup: Setup) -> list[Lost]:
     starts = {start.line: start for start in setup.starts}
     for request in session.requests:
         for loss in request.losses:
-            kind, about = _kind_of(loss, request, starts)
+            kind, about = _kind_of(loss, request, session, starts)
             lost = found.setdefault((kind, about), Lost(kind))
             lost.requests.append((request, _own(loss, request)))
             lost.losses.append(loss)
@@ -83,11 +83,14 @@ def _own(loss: Loss, request: Traced) -> int:
     return min(loss.tokens, alone) if forgetful and isinstance(alone, int) else loss.tokens
 
 
-def _kind_of(loss: Loss, request: Traced, starts: Mapping[int, EngineStart]) -> tuple[CostKind, str]:
+def _kind_of(loss: Loss, request: Traced, session: Session, starts: Mapping[int, EngineStart]) -> tuple[CostKind, str]:
     """The cause of a loss, and what in it is told apart."""
     if loss.layer == "engine":
         reason = str(loss.evidence.get("reason"))
-        return (_restart(_start(request, starts)), "") if reason == "restart" else (_ENGINE.get(reason, "unknown"), "")
+        if reason != "restart":
+            return _ENGINE.get(reason, "unknown"), ""
+        start = _start(request, starts)
+        return ("context-size" if start is None and _resized(request, session) else _restart(start)), ""
     if loss.layer == "server":
         return ("truncated", "") if truncated(request) or "cut" in loss.message else ("server", "")
     if loss.layer == "client":
@@ -96,6 +99,13 @@ def _kind_of(loss: Loss, request: Traced, starts: Mapping[int, EngineStart]) -> 
             return "cache-off", ""
         return "client", "time" if loss.evidence.get("time_stamp") else kind
     return ("template", str(request.exchange.model)) if loss.layer == "template" else ("unknown", "")
+
+
+def _resized(request: Traced, session: Session) -> bool:
+    """Whether a request asks for another context than the one before in its conversation."""
+    asked = request.exchange.context
+    before = session.requests[request.before].exchange.context if request.before is not None else None
+    return asked is not None and before is not None and asked != before
 
 
 def truncated(request: Traced) -> str:

@@ -54,16 +54,15 @@ def client(lost: Lost) -> str:
 
 def restart(lost: Lost, kind: ServerKind) -> str:
     """What keeps an engine running."""
-    sizes = sorted({start.context for start in lost.starts if start.context})
+    asked = [request.exchange.context for request, _ in lost.requests]
+    sizes = sorted({size for size in (*asked, *(start.context for start in lost.starts)) if size})
     if lost.kind == "keep-alive":
         return "keep_alive in the requests, or OLLAMA_KEEP_ALIVE, longer than an agent pauses (-1: for ever)"
     if lost.kind == "models":
         return "OLLAMA_MAX_LOADED_MODELS, or memory for all; else one model for all of an agent's work"
     if lost.kind == "context-size":
-        asked = (
-            f"the same num_ctx in every request ({sizes[-1]} holds all)" if sizes else "one num_ctx for all requests"
-        )
-        return f"{asked}, or none, with OLLAMA_CONTEXT_LENGTH on the server"
+        largest = f" (the largest was {sizes[-1]})" if sizes else ""
+        return f"the same num_ctx in every request{largest}, or none, with OLLAMA_CONTEXT_LENGTH on the server"
     return (
         "let no client unload the model (keep_alive 0), and keep the engine running"
         if kind == "ollama"

@@ -91,7 +91,7 @@ def test_a_log_beside_the_server(templatefix: Any, server: OllamaServer, restart
     (cost,) = found["costs"]
     assert (done.code, cost["kind"], cost["tokens"]) == (1, "context-size", 2000)
     assert (cost["share"], cost["seconds"]) == (pytest.approx(2000 / 2100), pytest.approx(2000 / 2050))
-    assert "8192 holds all" not in cost["setting"]  # only starts that cost something are looked at
+    assert cost["setting"].startswith("the same num_ctx in every request")
     assert found["figures"]["prompt_tokens"] == 4100
     assert found["server"]["models"][0]["verdict"] == "stable"
     assert [start["gone"] for start in found["setup"]["starts"]] == ["", "context"]
@@ -197,3 +197,25 @@ def test_a_llama_server_that_shows_no_template(templatefix: Any) -> None:
         "  x.gguf: in memory; its template could not be judged",
     ]
     assert "shows no chat template" in done.out.replace("\n  ", " ")
+
+
+def test_a_recording_without_a_log(templatefix: Any, alone: Path) -> None:
+    """The requests themselves say that they ask for other contexts."""
+    system = {"role": "system", "content": "You look after a garden. " * 80}
+    rows = []
+    for number, context in enumerate((8192, 4096, 8192)):
+        talk = [
+            {"role": "user" if turn % 2 == 0 else "assistant", "content": f"{turn}"} for turn in range(2 * number + 1)
+        ]
+        body = {"model": "owl:1", "messages": [system, *talk], "options": {"num_ctx": context}}
+        answer = {"prompt_eval_count": 500 + number, "prompt_eval_cached_count": 0, "prompt_eval_duration": 5 * 10**8}
+        rows.append({"path": "/api/chat", "request": body, "answer": [answer]})
+    (alone / "trace.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    done = templatefix("doctor", "--trace", "trace.jsonl", "--format", "json")
+    found = json.loads(done.out)
+    first = found["costs"][0]
+    assert (done.code, first["kind"]) == (1, "context-size")
+    assert first["tokens"] == pytest.approx(1000, abs=30)
+    assert first["setting"].startswith("the same num_ctx in every request (the largest was 8192)")
+    assert found["figures"]["tokens_per_second"] == pytest.approx(1503 / 1.5)
+    assert found["prompt"]["parts"]["system"] > 400
