@@ -82,6 +82,10 @@ def _session(found: Diagnosis) -> Iterator[str]:
     yield from _wrapped(
         f"longest prompt (request {makeup.request}, {makeup.prompt_tokens} tokens): {parts}", "  ", "    "
     )
+    if makeup.goes_on:
+        often = ", ".join(f"{name} {times}" for name, times in makeup.changed.items())
+        of_all = _count(makeup.goes_on, "request")
+        yield from _wrapped(f"sent otherwise than before, of {of_all} that go on from another: {often}", "  ", "    ")
     seconds = figures.seconds(makeup.median_fresh)
     took = f", {seconds:.2f} s" if seconds is not None else ""
     changed = f"{makeup.median_changed} of them had been there before"

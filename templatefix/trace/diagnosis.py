@@ -14,7 +14,7 @@ from templatefix.trace.explain import explain
 from templatefix.trace.logfile import opened_log
 from templatefix.trace.lost import Lost, lost_by_cause, truncated
 from templatefix.trace.patient import ModelSeen, ServerKind, ServerSeen
-from templatefix.trace.session import Session, Traced
+from templatefix.trace.session import Session, Traced, TracedPart
 from templatefix.trace.sources import TraceError
 from templatefix.trace.templates import KnownTemplate
 
@@ -42,6 +42,8 @@ class Makeup:
     request: int
     prompt_tokens: int
     parts: Mapping[str, int]  # system, tools, history, tail
+    goes_on: int  # requests with known parts that go on from another
+    changed: Mapping[str, int]  # in how many of those system, tools, or the history before differ from the one before
     median_fresh: int  # read a request that goes on from another
     median_changed: int  # of that, tokens that had been there before
 
@@ -332,7 +334,25 @@ def _makeup(session: Session) -> Makeup | None:
     fresh = sorted(one.fresh_tokens for one in warm) or [0]
     changed = sorted(sum(loss.tokens for loss in one.losses) for one in warm) or [0]
     middle = len(fresh) // 2
-    return Makeup(longest.index, longest.prompt_tokens, parts, fresh[middle], changed[middle])
+    pairs = [
+        (session.requests[one.before].parts, one.parts)
+        for one in known
+        if one.before is not None and session.requests[one.before].parts
+    ]
+    differ = {
+        name: sum(_held(after, name)[: len(old)] != old for before, after in pairs for old in [_held(before, name)])
+        for name in ("system", "tools", "history")
+    }
+    return Makeup(longest.index, longest.prompt_tokens, parts, len(pairs), differ, fresh[middle], changed[middle])
+
+
+def _held(parts: Sequence[TracedPart], name: str) -> list[str]:
+    """The digests of what a request holds of system text, tools, or history."""
+    return [
+        part.sha256
+        for part in parts
+        if part.role == name or (name == "history" and part.role not in ("system", "tools", "tail"))
+    ]
 
 
 def _missing(

@@ -24,7 +24,8 @@ _HISTORY = "in the client: send the history again as it was sent before"
 def slots(setup: Setup, kind: ServerKind, conversations: int) -> str:
     """More slots, or the memory of former prompts."""
     if kind == "ollama":
-        return f"OLLAMA_NUM_PARALLEL={max(2, min(conversations, 4))}, or run the other job on another model"
+        back = "LLAMA_ARG_CACHE_RAM in the server's environment above 0; or " if setup.prompt_cache is False else ""
+        return f"{back}OLLAMA_NUM_PARALLEL={max(2, min(conversations, 4))}, or run the other job on another model"
     more = f"-np {max(2, (setup.slots or 1) + 1)} (with -c raised alike)"
     if setup.prompt_cache is False:
         return f"--cache-ram 8192, which brings former prompts back; or {more}"
@@ -35,9 +36,11 @@ def memory(setup: Setup, kind: ServerKind, changed: bool) -> str:
     """A memory that can be wound back further; what changes the prompt comes first, where it is known to change."""
     first = "send prompts that only grow (`templatefix check`, `templatefix patch`); " if changed else ""
     if kind == "ollama":
-        # The engine reads this variable, which Ollama hands on.
-        window = "" if setup.recurrent else "; LLAMA_ARG_SWA_FULL=1 in the server's environment keeps the whole window"
-        return (first or "no setting of Ollama's own; ").removesuffix("; ") + window
+        # The engine reads these variables, which Ollama hands on.
+        if not setup.recurrent:
+            return first + "LLAMA_ARG_SWA_FULL=1 in the server's environment, which keeps the whole window"
+        more = "LLAMA_ARG_CTX_CHECKPOINTS with more, LLAMA_ARG_CHECKPOINT_MIN_SPACING_NT with fewer tokens"
+        return f"{first}in the server's environment {more}"
     if setup.checkpoints == 0:
         points = "--ctx-checkpoints 32 (they are switched off)"
     else:

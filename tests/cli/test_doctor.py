@@ -219,3 +219,19 @@ def test_a_recording_without_a_log(templatefix: Any, alone: Path) -> None:
     assert first["setting"].startswith("the same num_ctx in every request (the largest was 8192)")
     assert found["figures"]["tokens_per_second"] == pytest.approx(1503 / 1.5)
     assert found["prompt"]["parts"]["system"] > 400
+
+
+def test_an_ollama_whose_model_has_a_sliding_window(templatefix: Any, alone: Path) -> None:
+    forced = "slot   operator(): id  0 | task 2 | forcing full prompt re-processing due to lack of cache data"
+    checked = "slot get_availabl: id  0 | task -1 |  - checking sim = 0.900 (1900/2100) > 0.100"
+    begun, *rest = read(2, 2100, 0)
+    window = "print_info: n_swa                 = 512"
+    lines = [STARTS.format(1, 8192), window, *read(1, 2000, 0), checked, begun, forced, *rest]
+    (alone / "server.log").write_text("\n".join(lines) + "\n")
+    done = templatefix("doctor", "--log", "server.log", "--format", "json")
+    cost, unexplained = json.loads(done.out)["costs"]
+    assert (unexplained["kind"], unexplained["tokens"]) == ("unknown", 100)
+    assert (done.code, cost["kind"], cost["tokens"]) == (1, "memory", 1900)
+    assert "a sliding window of 512 tokens" in cost["evidence"]
+    assert cost["setting"].startswith("send prompts that only grow")
+    assert "LLAMA_ARG_SWA_FULL=1" in cost["setting"]

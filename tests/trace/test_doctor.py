@@ -203,3 +203,16 @@ def test_answers_that_are_thinking_alone(run: Run) -> None:
     assert "thinking" in [cost.kind for cost in found.costs]
     (cost,) = [cost for cost in found.costs if cost.kind == "thinking"]
     assert "--reasoning off" in cost.setting
+
+
+def test_a_moving_template_on_a_memory_that_cannot_be_wound_back(run: Run) -> None:
+    """What the change takes itself is the template's; what the engine forgets beyond it, the memory's."""
+    options = ["--ctx-checkpoints", "0", "--cache-ram", "0"]
+    found = run(lambda agent: turns(agent, tools=TOOLS), template=MOVING, options=options, attention="recurrent")
+    costs = {cost.kind: cost for cost in found.costs}
+    assert found.ill
+    assert {"template", "memory"} <= set(costs)
+    assert costs["memory"].setting.startswith("send prompts that only grow")
+    assert found.session is not None
+    lost = sum(loss.tokens for one in found.session.requests for loss in one.losses)
+    assert sum(cost.tokens or 0 for cost in found.costs) == pytest.approx(lost, abs=2)

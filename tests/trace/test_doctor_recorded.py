@@ -64,6 +64,10 @@ def test_what_a_prompt_is_made_of_and_how_long_it_takes(llama: Path) -> None:
     found = seen(llama, "llama-one-slot-job")
     assert found.makeup is not None
     assert sum(found.makeup.parts.values()) == pytest.approx(2475, abs=3)
+    assert (found.makeup.goes_on, found.makeup.changed) == (2, {"system": 0, "tools": 0, "history": 0})
+    clocked = seen(llama, "llama-timestamp-client").makeup
+    assert clocked is not None
+    assert (clocked.goes_on, clocked.changed) == (2, {"system": 1, "tools": 0, "history": 0})
     assert found.figures.tokens_per_second == pytest.approx(
         (2312 + 75 + 1322 + 2442) * 1000 / (28.35 + 4.56 + 10.32 + 43.15), rel=0.001
     )
