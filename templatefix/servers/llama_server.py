@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
@@ -14,6 +16,7 @@ from templatefix.servers.timings import Generated, Sampling, Timings
 from templatefix.servers.token_ends import piece_size, sendable, token_ends
 
 NAME = "llama.cpp server"
+_SPECIMEN = "<|user|>"
 
 
 def server_url(text: str) -> str:
@@ -110,10 +113,12 @@ class LlamaServer(JsonServer):
 class LlamaSession:
     """One slot of a running server; others may disturb it, which is seen by the numbers of its tasks."""
 
-    def __init__(self, server: LlamaServer, slot: int = 0) -> None:
-        """Raises ServerError where the server does not answer."""
+    def __init__(self, server: LlamaServer, slot: int = 0, mark: str = "") -> None:
+        """`mark` is put in front of every prompt and not counted; raises ServerError if the server does not answer."""
         self._server = server
         self._slot = slot
+        self._mark = mark
+        self._marked = self._size(f"{mark}{_SPECIMEN}") - self._size(_SPECIMEN) if mark else 0
         self._lead: int | None = None
         self._last = self._task()
 
@@ -123,12 +128,24 @@ class LlamaSession:
         Raises NotMeasurable where the prompt does not fit or another client has used the slot since the last one.
         """
         with self._alone():
-            return self._server.complete(sendable(prompt), n_predict=n_predict, cache=not cold, slot=self._slot)
+            text = self._mark + sendable(prompt)
+            return self._counted(self._server.complete(text, n_predict=n_predict, cache=not cold, slot=self._slot))
 
     def generate(self, prompt: str, sampling: Sampling, *, cold: bool = False) -> Generated:
         """Go on from a prompt; raises as `evaluate` does."""
         with self._alone():
-            return self._server.generate(sendable(prompt), sampling, cache=not cold, slot=self._slot)
+            text = self._mark + sendable(prompt)
+            made = self._server.generate(text, sampling, cache=not cold, slot=self._slot)
+            return replace(made, timings=self._counted(made.timings))
+
+    def _size(self, text: str) -> int:
+        return len(self._server.tokenize(text, special=True))
+
+    def _counted(self, timings: Timings) -> Timings:
+        """The figures without the mark."""
+        total = max(timings.prompt_tokens - self._marked, 0)
+        cached = min(max(timings.cached_tokens - self._marked, 0), total)
+        return Timings(cached, total - cached, timings.prompt_ms)
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
@@ -174,6 +191,6 @@ class LlamaServerEngine:
 
     @contextmanager
     def session(self, prompt_bytes: int) -> Iterator[LlamaSession]:
-        """A slot, begun cold. The server's memory of former prompts is left alone by prompts that begin anew."""
+        """A slot, begun cold: its prompts begin like none before, so the server's memory of others is of no use."""
         del prompt_bytes  # the server's context was settled when it started; what does not fit, it refuses
-        yield LlamaSession(self._server)
+        yield LlamaSession(self._server, mark=f"{secrets.token_hex(8)}\n")
