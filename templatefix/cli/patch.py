@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from templatefix.cli.inputs import all_or, codes, known, resolved, rules_of, selected, template_of
+from templatefix.cli.inputs import all_or, chat_template_of, codes, known, resolved, rules_of, selected
 from templatefix.cli.options import All, Format, Ignore, Kind, Select, SomeTarget
 from templatefix.cli.output import CliError, colours, complain, confirm, progress_line, save, say, say_json, write
 
@@ -33,10 +36,17 @@ def run(
         str | None, typer.Option(metavar="NAME", help="The new tag of a model (default: its tag and -prefix-stable).")
     ] = None,
     placement: Annotated[str, typer.Option(metavar="system|first-user", help="Where tools are to stand.")] = "system",
+    keep_thinking: Annotated[
+        bool,
+        typer.Option("--keep-thinking", help="Let a Jinja template keep the thinking that it drops from the history."),
+    ] = False,
+    gguf: Annotated[
+        str | None, typer.Option("--gguf", metavar="OUT", help="Of a GGUF: write a copy with the variant in it.")
+    ] = None,
     select: Select = None,
     ignore: Ignore = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the variant, and write nothing.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace a tag that exists (asks first).")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace a tag or copy that exists (asks first).")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     form: Format = "text",
     kind: Kind = None,
@@ -44,21 +54,27 @@ def run(
     """Make a variant whose prompts only grow, and prove it.
 
     A file is shown as a diff and written with -o. Of a model a new tag is made on the server, read back and compared.
+    Thinking that a Jinja template drops from the history stays only with --keep-thinking: it changes what a model sees.
     Exit code 0: done, or nothing to do; 1: refused, with the reason; 2: the work could not be done.
     """
     known("--format", form, ("text", "json"))
     where = known("--placement", placement, PLACEMENTS)
-    if every and (output is not None or tag is not None):
-        raise CliError("--all makes a tag of every model that needs it; -o and --tag are for one")
+    if every and (output is not None or tag is not None or gguf is not None):
+        raise CliError("--all makes a tag of every model that needs it; -o, --gguf and --tag are for one")
     chosen, left_out = codes(select), codes(ignore)
     selected(rules_of(None), chosen, left_out)  # a code that no rule has is a slip, not a choice
+    wish = _Wish(where, chosen, left_out, keep_thinking)
     if every:
-        return _all(where, chosen, left_out, dry_run, force, yes, form)
+        return _all(wish, dry_run, force, yes, form)
     (name,) = all_or([target] if target else [], False)
     found = resolved(name, kind)
     if tag is not None and found.shown is None:
         raise CliError(f"--tag is for models on a server, and {name} is none")
-    result = _patched(found, where, chosen, left_out)
+    if tag is not None and found.jinja is not None:
+        raise CliError(f"{name} has a Jinja template, of which no tag can be made; -o FILE writes the variant")
+    if gguf is not None and found.kind != "gguf":
+        raise CliError(f"--gguf copies a GGUF file, and {name} is none")
+    result = _patched(found, wish, to_file=output is not None)
     code = int(bool(result.refused) and not result.changed)
     if form == "text":
         show(found, result, to_error=output == "-")
@@ -66,29 +82,33 @@ def run(
     if result.changed and not dry_run:
         if output is not None:
             save(output, _written(found, result))
-        if found.shown is not None and (output is None or tag is not None):
+        if gguf is not None:
+            _copy(found, result, gguf, force, yes, form)
+        if found.shown is not None and found.jinja is None and (output is None or tag is not None):
             report, code = _tagged(found, result, tag, force, yes)
-    _end(found, result, report, form)
-    if form == "text" and result.changed and output != "-" and report is None:
+    _end(found, result, report, form, _command(found, output, gguf))
+    if form == "text" and result.changed and output != "-" and report is None and gguf is None:
         say(_where(output, dry_run, found))
     return code
 
 
-def _all(
-    placement: Placement,
-    select: Collection[str],
-    ignore: Collection[str],
-    dry_run: bool,
-    force: bool,
-    yes: bool,
-    form: str,
-) -> int:
+@dataclass(frozen=True, slots=True)
+class _Wish:
+    """What the command line asks for."""
+
+    placement: Placement
+    select: Collection[str]
+    ignore: Collection[str]
+    keep_thinking: bool
+
+
+def _all(wish: _Wish, dry_run: bool, force: bool, yes: bool, form: str) -> int:
     """Every model on the server that needs it, one after another; what fails stops no other."""
     worst, results = 0, []
     for name in all_or((), True):
         try:
             found = resolved(name, "model")
-            result = _patched(found, placement, select, ignore)
+            result = _patched(found, wish, to_file=False)
             code, report = int(bool(result.refused) and not result.changed), None
             if form == "text" and (result.changed or result.refused):
                 show(found, result)
@@ -110,21 +130,77 @@ def _all(
 
 
 def _where(output: str | None, dry_run: bool, found: targets.Target) -> str:
-    if output is not None and not dry_run:
-        return f"\nwritten to {output}"
-    return "\nnothing was written" + (" (-o FILE writes it)" if found.shown is None else "")
+    if output is None or dry_run:
+        return "\nnothing was written" + (" (-o FILE writes it)" if found.shown is None else "")
+    command = _command(found, output, None)
+    return f"\nwritten to {output}" + (f"; in force with\n  {command}" if command else "")
 
 
-def _patched(
-    found: targets.Target, placement: Placement, select: Collection[str], ignore: Collection[str]
-) -> PatchResult:
+def _command(found: targets.Target, output: str | None, gguf: str | None) -> str | None:
+    """The command line that puts a Jinja template in force."""
+    if found.jinja is None or (gguf is None and output in (None, "-")):
+        return None
+    if gguf is not None:
+        return shlex.join(["llama-server", "-m", gguf, "--jinja"])
+    model = found.name if found.kind == "gguf" else "MODEL.gguf"
+    return shlex.join(["llama-server", "-m", model, "--jinja", "--chat-template-file", f"{output}"])
+
+
+def _copy(found: targets.Target, result: PatchResult, out: str, force: bool, yes: bool, form: str) -> None:
+    """Write the copy of a GGUF, and say what was checked."""
+    from templatefix.servers.gguf import GgufError
+    from templatefix.servers.gguf_copy import copy_with_template
+
+    target = Path(out).expanduser()
+    assert found.path is not None
+    if target.exists() and force:
+        confirm(f"{out} exists already. Replace it?", yes)
+    try:
+        made = copy_with_template(found.path, target, result.template, force)
+    except FileExistsError as error:
+        raise CliError(f"{error}; --force replaces it") from error
+    except GgufError as error:
+        raise CliError(str(error)) from error
+    except OSError as error:
+        raise CliError(f"{out} cannot be written: {error.strerror or error}") from error
+    if form == "text":
+        say(
+            f"\nwritten to {out}: {made.key} is new, its {made.tensors} tensors are those of {found.name} "
+            f"(sha256 {made.sha256[:12]})\n  {_command(found, None, out)}"
+        )
+
+
+def _patched(found: targets.Target, wish: _Wish, *, to_file: bool) -> PatchResult:
     from templatefix.rewrite.patch import PatchResult, Refusal, patch
 
+    text = found.source.text
     reason = found.not_in_force()
     if reason is not None:
-        text = found.source.text
-        return PatchResult(text, text, False, refused=(Refusal("TF401", reason),), placement=placement)
-    return patch(template_of(found), placement=placement, select=select, ignore=ignore)
+        return PatchResult(text, text, False, refused=(Refusal("TF401", reason),), placement=wish.placement)
+    result = patch(
+        chat_template_of(found),
+        placement=wish.placement,
+        select=wish.select,
+        ignore=wish.ignore,
+        keep_thinking=wish.keep_thinking,
+    )
+    if found.shown is None or found.jinja is None or to_file or not (result.changed or result.refused):
+        return result
+    # Ollama takes no Jinja text from a client.
+    told = tuple([refusal.reason for refusal in result.refused])
+    said = "; ".join([*dict.fromkeys(told), _advice(found)])
+    codes_left = result.applied or tuple(dict.fromkeys(refusal.code for refusal in result.refused))
+    refused = tuple([Refusal(code, said) for code in codes_left])
+    return PatchResult(text, text, False, refused=refused, placement=wish.placement, remaining=result.remaining)
+
+
+def _advice(found: targets.Target) -> str:
+    return (
+        f"the template in force is the Jinja text in the weights of {found.name}, which Ollama takes from no client: "
+        "give it a Go TEMPLATE of its family that asks for .Tools and .ToolCalls and holds "
+        '`eq .Role "tool"` (such as those in modelfiles/) with `ollama create NEW -f Modelfile`, which then wins, '
+        "and check NEW; or patch the GGUF with --gguf OUT and name OUT in FROM"
+    )
 
 
 def show(found: targets.Target, result: PatchResult, to_error: bool = False) -> None:
@@ -195,14 +271,17 @@ def _make_tag(found: targets.Target, result: PatchResult, tag: str | None, force
         return make(True)
 
 
-def _end(found: targets.Target, result: PatchResult, report: TagReport | None, form: str) -> None:
+def _end(
+    found: targets.Target, result: PatchResult, report: TagReport | None, form: str, command: str | None = None
+) -> None:
     if form == "text":
         if report is not None:
             from templatefix.report.tag_text import tag_text
 
             write("\n" + tag_text(found.name, report))
         return
-    say_json(_json(found, result, report))
+    made = _json(found, result, report)
+    say_json(made if command is None or not result.changed else {**made, "command": command})
 
 
 def _json(found: targets.Target, result: PatchResult, report: TagReport | None) -> dict[str, Any]:

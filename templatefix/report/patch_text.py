@@ -80,7 +80,10 @@ def _proof(result: PatchResult, style: Style) -> Iterator[str]:
     yield style.faint(f"{'proof':<20}{'':<5}{'renders':>7}")
     for name in NAMES:
         said = style.good("holds") if holds[name] else style.bad("fails")
-        yield f"{name:<20}{said}{renders[name]:>7}  {_MEANING[name]}"
+        meaning = _MEANING[name]
+        if name == "no_tools_identical" and result.apart is not None:
+            meaning = f"without tools every prompt is the same, {result.apart} apart"
+        yield f"{name:<20}{said}{renders[name]:>7}  {meaning}"
 
 
 def _left(result: PatchResult, style: Style) -> Iterator[str]:

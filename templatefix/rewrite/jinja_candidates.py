@@ -14,10 +14,10 @@ from templatefix.chat.rendering import Piece
 from templatefix.gotemplate.edits import Edit
 from templatefix.gotemplate.source import Span
 from templatefix.rewrite.candidates import Placement
-from templatefix.rewrite.jinja_tags import Branch, ForLoop, JinjaTags, Tag
+from templatefix.rewrite.jinja_tags import Arm, Branch, ForLoop, JinjaTags, Tag
 
 _SHOWN: Final = 12  # pieces behind the first difference that are looked at
-_LATER: Final = re.compile(r"last|\[\s*-|\|\s*length|nextitem|revindex|future")  # asks for what comes later
+_LATER: Final = re.compile(r"last|\[\s*-|\|\s*length|next|revindex|future")  # asks for what comes later
 _THOUGHT: Final = re.compile(r"think|reason", re.IGNORECASE)
 
 
@@ -43,22 +43,38 @@ class JinjaCandidates:
         self.tools = tools  # whether the template knows tools
         self.source = tags.source
 
-    def propose(self) -> Iterator[JinjaCandidate]:
-        """Changes, the likeliest first."""
-        for branch, tag in self._gates():
-            operands = sorted(self.tags.operands(tag), key=self._likely)
-            loop = self._loop(branch)
-            for operand in operands:
-                if loop is not None and self._prints("tool", branch):
-                    yield from self._tools(branch, tag, operand, loop)
-                if loop is not None and self._prints("system", branch):
-                    yield from self._system(tag, operand, loop)
-            if self.keeps and loop is not None:
-                for operand in operands:
-                    yield from self._keep(branch, tag, operand, loop)
+    def propose(self, likely: bool) -> Iterator[JinjaCandidate]:
+        """Changes to conditions that look as if they asked for what comes later, or to all others."""
+        for branch, arm in self._gates():
+            for operand in sorted(self.tags.operands(arm.tag), key=len):
+                loop = self._loop(branch)
+                if loop is not None and self._asks_later(operand) is likely:
+                    yield from self._changes(branch, arm, operand, loop)
 
-    def _likely(self, operand: Span) -> tuple[bool, int]:
-        return (_LATER.search(self.source.slice(operand)) is None, len(operand))
+    def _changes(self, branch: Branch, arm: Arm, operand: Span, loop: ForLoop) -> Iterator[JinjaCandidate]:
+        if self._prints("tool", branch):
+            yield from self._tools(branch, arm.tag, operand, loop)
+        if self._prints("system", branch):
+            yield from self._system(arm.tag, operand, loop)
+        if self.keeps:
+            yield from self._keep(arm, operand, loop)
+
+    def _asks_later(self, operand: Span) -> bool:
+        """Whether a part of a condition looks as if it asked for what comes later in the conversation."""
+        text = self.source.slice(operand)
+        return _LATER.search(text) is not None or any(name in self._later for name in re.findall(r"\w+", text))
+
+    @cached_property
+    def _later(self) -> frozenset[str]:
+        """The variables that are set to what comes later."""
+        sets = [tag for tag in self.tags.tags if tag.name == "set" and len(tag.tokens) > 2]
+        return frozenset(
+            [
+                tag.tokens[0].text
+                for tag in sets
+                if tag.tokens[1].text == "=" and _LATER.search(self.tags.text(tag.tokens))
+            ]
+        )
 
     # -- where
 
@@ -73,15 +89,15 @@ class JinjaCandidates:
                     places.setdefault(piece.span)
         return list(places)
 
-    def _gates(self) -> Iterator[tuple[Branch, Tag]]:
-        """The branches that decide about what moved, innermost first, with the tags whose conditions count."""
+    def _gates(self) -> Iterator[tuple[Branch, Arm]]:
+        """The branches that decide about what moved, innermost first, with the arms whose conditions count."""
         seen: set[Span] = set()
         for place in self._moved:
             for branch in self.tags.around(place.start):
                 for arm in branch.arms:
                     if arm.tag.span not in seen and arm.tag.tokens:
                         seen.add(arm.tag.span)
-                        yield branch, arm.tag
+                        yield branch, arm
 
     @cached_property
     def _printed(self) -> dict[str, set[Span]]:
@@ -125,25 +141,25 @@ class JinjaCandidates:
             f"the system text of line {line} at the first user turn", (*prelude, Edit(operand, either))
         )
 
-    def _keep(self, branch: Branch, tag: Tag, operand: Span, loop: ForLoop) -> Iterator[JinjaCandidate]:
+    def _keep(self, arm: Arm, operand: Span, loop: ForLoop) -> Iterator[JinjaCandidate]:
         asked = self.source.slice(operand)
         line = self.source.position(operand.start).line
-        thoughts = [thought for thought in self._thoughts(branch, loop) if thought not in asked]
+        thoughts = [thought for thought in self._thoughts(arm, loop) if thought not in asked]
         others = [*thoughts, *[f"{each} or tools" for each in (*thoughts, "") if self.tools]]
         for other in others:
             either = f"{asked} or {other.removeprefix(' or ')}"
-            put = either if operand == tag.expression else f"({either})"
+            put = either if operand == arm.tag.expression else f"({either})"
             yield JinjaCandidate(f"what line {line} drops is kept", (Edit(operand, put),))
 
-    def _thoughts(self, branch: Branch, loop: ForLoop) -> list[str]:
-        """What a branch calls the thinking of a message: a variable, or a field of the message."""
+    def _thoughts(self, arm: Arm, loop: ForLoop) -> list[str]:
+        """What an arm calls the thinking of a message: a variable, or a field of the message."""
         found: dict[str, None] = {}
         tokens = [token for token in self.tags.layout.tokens if token.kind not in ("whitespace", "data")]
         for index, token in enumerate(tokens):
             if token.kind != "name" or not _THOUGHT.search(token.text):
                 continue
             span = self.tags.layout.span(token.start, token.end)
-            if not branch.span.contains(span):
+            if not Span(arm.tag.span.start, arm.body.end).contains(span) or token.text in self._later:
                 continue
             before = [each.text for each in tokens[max(0, index - 2) : index]]
             if before == [loop.target, "."]:

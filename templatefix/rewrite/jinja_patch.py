@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -25,7 +25,7 @@ from templatefix.rewrite.words import count, words_of
 
 THOUGHTS, SYSTEM = "TF203", "TF201"
 OPTION: Final = "--keep-thinking"
-_DEPTH, _TRIALS, _PROOFS = 5, 150, 12
+_DEPTH, _BRANCHES, _TRIALS, _PROOFS = 4, 3, 200, 12
 
 
 def patch_jinja(
@@ -139,7 +139,14 @@ class _JinjaPatch:
             after.findings,
             (),
             found.added,
+            self._apart(),
         )
+
+    def _apart(self) -> str | None:
+        """What changes without tools as well, because it was asked for."""
+        if self.keeps:
+            return "thinking that is kept"
+        return None if self.tools else "the place of the system text"
 
 
 def needs_patch(template: ChatTemplate) -> bool:
@@ -196,27 +203,36 @@ class _Search:
     def _from(
         self, template: JinjaChatTemplate, steps: tuple[JinjaCandidate, ...], runs: Sequence[LoopRun]
     ) -> _Found | None:
-        lost = self._lost(runs)
         candidates = JinjaCandidates(
             JinjaTags(template.source), runs, self.placement, keeps=self.base.keeps, tools=self.base.tools
         )
-        for candidate in candidates.propose():
+        found = self._among(template, candidates.propose(True), steps, runs)
+        return found or (self._among(template, candidates.propose(False), steps, runs) if not steps else None)
+
+    def _among(
+        self,
+        template: JinjaChatTemplate,
+        candidates: Iterator[JinjaCandidate],
+        steps: tuple[JinjaCandidate, ...],
+        runs: Sequence[LoopRun],
+    ) -> _Found | None:
+        lost = self._lost(runs)
+        begun: list[tuple[int, JinjaChatTemplate, tuple[JinjaCandidate, ...], tuple[LoopRun, ...]]] = []
+        for candidate in candidates:
             variant = self._apply(template, candidate)
-            if variant is None:
-                continue
-            after = self._tried(variant, lost)
-            if after is None:
+            after = self._tried(variant, lost) if variant is not None else None
+            if variant is None or after is None:
                 continue
             now, taken = self._lost(after), (*steps, candidate)
-            if now and not any(run.lost for run in after if not has_thoughts(run.loop.requests[-1])):
+            if now:
+                begun.append((now, variant, taken, after))
+            elif (found := self._proved(variant, taken, after)) is not None:
+                return found
+        # Only where no single change is enough, another one upon those that helped most.
+        for _, variant, taken, after in sorted(begun, key=lambda each: each[0])[:_BRANCHES]:
+            if not any(run.lost for run in after if not has_thoughts(run.loop.requests[-1])):
                 self.left_by_thinking = True
-            if now == 0:
-                found = self._proved(variant, taken, after)
-            elif len(taken) < _DEPTH:
-                found = self._from(variant, taken, after)
-            else:
-                found = None
-            if found is not None:
+            if len(taken) < _DEPTH and (found := self._from(variant, taken, after)) is not None:
                 return found
         return None
 

@@ -133,7 +133,7 @@ class JinjaTags:
         return frozenset([token.text for token in self.layout.tokens if token.kind == "name"])
 
     def operands(self, tag: Tag) -> list[Span]:
-        """The parts of a condition that `and`, `or`, `not` and round brackets join; the smallest last."""
+        """The parts of a condition that `and`, `or` and round brackets join; what stands behind `not` goes with it."""
         found: list[Span] = []
         if tag.tokens:
             self._operands(tag.tokens, found)
@@ -145,8 +145,6 @@ class JinjaTags:
         if len(parts) > 1:
             for part in parts:
                 self._operands(part, found)
-        elif tokens[0].kind == "name" and tokens[0].text == "not" and len(tokens) > 1:
-            self._operands(tokens[1:], found)
         elif _bracketed(tokens):
             self._operands(tokens[1:-1], found)
 

@@ -49,6 +49,7 @@ class PatchResult:
     remaining: tuple[Finding, ...] = ()
     dropped_text: tuple[str, ...] = ()
     added_text: tuple[str, ...] = ()
+    apart: str | None = None  # what may differ without tools as well, because it was asked for by name
 
     def diff(self, name: str = "template") -> str:
         """The change as a unified diff; empty without one."""
@@ -71,6 +72,7 @@ class PatchResult:
             "remaining": remaining,
             "dropped_text": list(self.dropped_text),
             "added_text": list(self.added_text),
+            "apart": self.apart,
             "template": self.template,
             "diff": self.diff(),
             "tag": None,
