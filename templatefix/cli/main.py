@@ -46,8 +46,12 @@ def run(args: Sequence[str]) -> int:
     replace_closed()
     try:
         return int(_app(args)(args=args, prog_name="templatefix", standalone_mode=False) or DONE)
-    except typer.Abort:
+    except (typer.Abort, KeyboardInterrupt):
         return INTERRUPTED
+    except OSError as error:  # of a help page
+        quiet_pipes()
+        complain(f"the output cannot be written: {error.strerror or error}")
+        return FAILED
     except Exception as error:
         # Typer's usage errors: its own copy of click has them in newer versions, an installed click in older ones.
         message = getattr(error, "format_message", None)

@@ -184,8 +184,11 @@ class Candidates:
                     split += self.conditions.at_first(gate, first)
             yield Candidate(tuple(split), (), (), "first-user", "tool text fixed at the first user turn")
         everywhere = {**at_first, **{id(gate): gate for gate in gates}}
+        whens = (first, f"not ({first})")
+        if any(gate.else_list is not None and self.layout.prints_tools(gate.else_list) for gate in gates):
+            whens = whens[::-1]  # the arm that is taken where the message is not the last
         for chosen in (at_first, everywhere):
-            for when in (first, f"not ({first})"):
+            for when in whens:
                 plain = list(edits)
                 for gate in chosen.values():
                     plain += self.conditions.at_first(gate, when)

@@ -125,6 +125,8 @@ class _Patch:
         analysis, template = self.analysis, self.template
         if not isinstance(template, GoChatTemplate):
             return self._unchanged([Refusal("", "only Go templates can be rewritten")])
+        if analysis.verdict == "not-evaluated" and any(run.beyond for run in analysis.core):
+            return self._unchanged([Refusal("", f"{analysis.reason}")])
         shaky = analysis.verdict != "stable"
         if shaky and (template.legacy or not template.uses_tools):
             reason = "a legacy template never sees tools" if template.legacy else "the template has no tools"

@@ -14,6 +14,7 @@ from templatefix.chat.rendering import ChatTemplate, RenderError, Rendering
 from templatefix.chat.request import Request
 from templatefix.rewrite.conserved import compare_first, compare_step, vocabulary
 from templatefix.rewrite.conversations import generated_chats, generated_loops, generated_talks, pondering
+from templatefix.rewrite.frames import frame_lost
 from templatefix.rewrite.kept import Kept, explained
 from templatefix.rewrite.traits import KEEPS, derived_traits, names_used, server_of, thinks
 from templatefix.rewrite.words import Word, words_of
@@ -349,6 +350,9 @@ def _conserved(base: Baseline, runs: Sequence[LoopRun], dropped: Sequence[str], 
             problem = compare_step(old.rendering, plain, said, words)
             if problem is not None:
                 return Check(False, renders, f"loop {after.loop.name}, step {new.index}: {problem}")
+    lost = frame_lost(base.runs, base.plains, runs) if base.tools else None
+    if lost is not None:
+        return Check(False, renders, lost)
     return Check(renders > 0, renders, None if renders else "nothing could be rendered")
 
 

@@ -9,6 +9,7 @@ import pytest
 from templatefix.analysis.analyse import analyse
 from templatefix.chat.go import GoChatTemplate
 from templatefix.chat.request import Request
+from templatefix.gotemplate.runtime import Limits
 from templatefix.rewrite.patch import PatchResult, patch
 from templatefix.rewrite.proof import NAMES
 
@@ -325,3 +326,13 @@ def test_deep_nesting_is_no_obstacle() -> None:
     nested = "{{ if true }}" * 300 + text.replace("$.Tools $last", "$.Tools " + "(" * 200 + "$last" + ")" * 200)
     result = patch(GoChatTemplate(nested + "{{ end }}" * 300))
     assert result.changed, result.refused
+
+
+def test_what_goes_beyond_a_limit_is_refused_without_a_search() -> None:
+    slow = "{{ range $i := 2000 }}{{ end }}{{ .Messages }}{{ .Tools }}"
+    result = patch(GoChatTemplate(slow, limits=Limits(steps=1000)))
+    assert not result.changed
+    assert result.proof.checks == {}
+    assert [(refusal.code, refusal.reason) for refusal in result.refused] == [
+        ("", "no conversation could be rendered: template: more than 1000 steps")
+    ]

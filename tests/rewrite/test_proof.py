@@ -223,3 +223,45 @@ def test_definitions_stay_beside_their_words(header: Good) -> None:
     text = header.result.template.replace(definitions, "", 1).replace(words, f"\n\n{definitions}{words}", 1)
     proof = header.prove(text)
     assert proof.failure == ("conserved: loop single-call, step 0: the definitions have lost their neighbour 'call.'")
+
+
+FRAMED = (
+    "{{ if .System }}<sys>{{ .System }}</sys>\n{{ end }}{{ range $i, $m := .Messages }}"
+    '{{ if eq .Role "user" }}<you>{{ if eq (len (slice $.Messages $i)) 1 }}<tools>{{ range $.Tools }}{{ . }}\n{{ end }}'
+    '</tools>\n{{ end }}{{ .Content }}</you>\n{{ else if eq .Role "assistant" }}<me>{{ .Content }}'
+    '{{ range .ToolCalls }}<call>{"name": "{{ .Function.Name }}", "arguments": {{ .Function.Arguments }}}</call>'
+    '{{ end }}</me>\n{{ else if eq .Role "tool" }}<out>{{ .Content }}</out>\n{{ end }}{{ end }}<me>'
+)
+MOVED = FRAMED.replace(
+    "{{ if .System }}<sys>{{ .System }}</sys>\n{{ end }}",
+    "{{ if or .System .Tools }}<sys>{{ .System }}{{ range .Tools }}{{ . }}\n{{ end }}</sys>\n{{ end }}",
+).replace("{{ range $.Tools }}{{ . }}\n{{ end }}</tools>", "</tools>")
+
+
+@pytest.mark.parametrize(
+    ("gate", "dropped", "added", "says"),
+    [
+        (
+            "or $.Tools (eq (len (slice $.Messages $i)) 1)",
+            (),
+            ("<sys></sys><tools></tools>",),
+            "left with nothing in it",
+        ),
+        (
+            "and (not $.Tools) (eq (len (slice $.Messages $i)) 1)",
+            ("<tools></tools>",),
+            ("<sys></sys>",),
+            "have lost their frame '<tools> </tools>'",
+        ),
+    ],
+)
+def test_a_frame_goes_with_the_definitions(
+    gate: str, dropped: tuple[str, ...], added: tuple[str, ...], says: str
+) -> None:
+    """A frame that the template prints without tools as well is neither left behind empty nor given up."""
+    variant = MOVED.replace("if eq (len (slice $.Messages $i)) 1", f"if {gate}")
+    base = Baseline(GoChatTemplate(FRAMED), generated=4)
+    proof = prove(base, GoChatTemplate(variant), dropped=dropped, added=added, patch_again=lambda _: False)
+    assert proof.failure is not None
+    assert proof.failure.startswith("conserved: ")
+    assert says in proof.failure

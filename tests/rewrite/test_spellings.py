@@ -238,3 +238,18 @@ def test_a_history_cut_to_no_user_turn_must_not_lose_the_tools() -> None:
     assert not result.changed
     assert result.template == ARMS["with results too"]
     assert "loop cut-history, step 3: the tools stand 0 times" in result.refused[0].reason
+
+
+@pytest.mark.parametrize("gate", ["with (slice (slice $.Messages $i) 1)", "if gt (len (slice $.Messages $i)) 1"])
+def test_tools_in_the_else_arm_take_one_edit(gate: str) -> None:
+    """The condition is turned round at once, not wrapped again and again."""
+    text = (
+        "{{ range $i, $m := .Messages }}<{{ .Role }}>"
+        '{{ if eq .Role "user" }}{{ GATE }}{{ else }}{{ if $.Tools }}[{{ $.Tools }}]\n{{ end }}{{ end }}{{ end }}'
+        "{{ .Content }}{{ range .ToolCalls }}{{ .Function.Name }}{{ .Function.Arguments }}{{ end }}</{{ .Role }}>\n"
+        "{{ end }}<assistant>"
+    ).replace("GATE", gate)
+    result = patch(GoChatTemplate(text), placement="first-user")
+    assert result.changed
+    assert "(and $.Tools (not (eq $i $first)))" in result.template
+    assert "$first2" not in result.template
