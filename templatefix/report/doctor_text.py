@@ -30,7 +30,7 @@ def doctor_text(found: Diagnosis, style: Style = PLAIN) -> str:
         times = f" ({one.count} times)" if one.count > 1 else ""
         place = f"{one.source}:{one.line}" if one.line else one.source
         lines += _wrapped(f"Not read: {place}: {one.reason}{times}.", "", "  ")
-    return "\n".join(line.rstrip() for line in lines) + "\n"
+    return "\n".join(line.rstrip() for line in lines).rstrip("\n") + "\n"
 
 
 def _server(found: Diagnosis, style: Style) -> Iterator[str]:

@@ -24,6 +24,7 @@ _GONE: Mapping[str, CostKind] = {
     "context": "context-size",
 }
 _FEW = 4  # tokens that are read anyhow
+_RECENT = 64  # conversations that are looked at
 _ALIKE = 0.5  # of a prompt that an earlier one must have, to be taken for its beginning
 
 
@@ -130,7 +131,7 @@ def _by_log_alone(session: Session, starts: Mapping[int, EngineStart]) -> Iterat
 
     A log without the requests does not say whose prompt it is: sizes tell, so this is the most that was lost.
     """
-    ends: dict[int, Traced] = {}  # the latest request of each conversation
+    ends: dict[int, Traced] = {}  # the latest request of each conversation, in the order of their use
     holders: dict[int | None, int] = {}  # by slot, whose prompt it held last
     for request in session.requests:
         logged = request.exchange.logged
@@ -151,5 +152,8 @@ def _by_log_alone(session: Session, starts: Mapping[int, EngineStart]) -> Iterat
                 tokens = max(sizes, default=0) - request.cached_tokens
                 if tokens > _FEW:
                     yield request, _restart(start) if restarted else "slots", tokens
+        ends.pop(request.conversation, None)
         ends[request.conversation] = request
+        if len(ends) > _RECENT:
+            del ends[next(iter(ends))]
         holders[request.exchange.slot] = request.conversation
