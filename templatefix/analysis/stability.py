@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import AnyStr
 
 from templatefix.analysis.loops import Loop
 from templatefix.analysis.metering import is_beyond
@@ -96,8 +97,8 @@ class LoopRun:
         )
 
 
-def common_prefix(a: bytes, b: bytes) -> int:
-    """How many bytes two texts have in common at their start."""
+def common_prefix(a: AnyStr, b: AnyStr) -> int:
+    """How many bytes, or characters, two texts have in common at their start."""
     size = min(len(a), len(b))
     if a[:size] == b[:size]:
         return size
@@ -151,10 +152,3 @@ def run_loop(template: ChatTemplate, loop: Loop, served: Callable[[Request], Req
         steps.append(Step(index, request, rendering, len(prompt), kept, tool_passes(rendering, request)))
         before = prompt
     return LoopRun(loop, tuple(steps), None)
-
-
-def run_loops(
-    template: ChatTemplate, loops: Sequence[Loop], served: Callable[[Request], Request]
-) -> tuple[LoopRun, ...]:
-    """Render several loops."""
-    return tuple([run_loop(template, loop, served) for loop in loops])

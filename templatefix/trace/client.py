@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from templatefix.analysis.stability import common_prefix
 from templatefix.chat.request import Request
 from templatefix.trace.conversations import essence, fingerprint
-from templatefix.trace.texts import common, common_end
+from templatefix.trace.texts import common_end
 
 Kind = Literal["message", "dropped", "tools-absent", "tools-added", "tools-order", "tools", "reply", "think", "prompt"]
 _AROUND = 24  # characters shown in front of the first difference
@@ -58,7 +59,7 @@ def prompt_change(old: str, new: str) -> tuple[ClientChange, int] | None:
     None where the later one goes on from the earlier, and where what is old behind the first difference is not to be
     told from what is new.
     """
-    offset = common(old, new)
+    offset = common_prefix(old, new)
     block = old[offset + _LEAP : offset + 2 * _LEAP]
     if len(block) < _LEAP:
         return None
@@ -71,7 +72,7 @@ def prompt_change(old: str, new: str) -> tuple[ClientChange, int] | None:
     change = ClientChange(
         "prompt", None, offset, f"{said} in front of what is new", _excerpt(old, offset), _excerpt(new, offset), stamp
     )
-    return change, again + common(old[offset + _LEAP :], new[again:])
+    return change, again + common_prefix(old[offset + _LEAP :], new[again:])
 
 
 def client_change(old: Request, new: Request, reply: Mapping[str, Any] | None) -> ClientChange | None:
@@ -145,7 +146,7 @@ def _changed(old: Sequence[Mapping[str, Any]], new: Sequence[Mapping[str, Any]],
             paths=_paths(dict(before), dict(after)),
         )
     texts = [str(message.get("content") or "") for message in (before, after)]
-    offset = common(*texts)
+    offset = common_prefix(*texts)
     stamp = _stamped(texts, offset)
     shown = [_excerpt(text, offset) for text in texts]
     place = f"message {index} ({after.get('role')})"
@@ -188,7 +189,7 @@ def _reply(old: Request, new: Request, reply: Mapping[str, Any] | None) -> Clien
     if [*essence(reply)[1:2], essence(reply)[3]] == [*essence(sent)[1:2], essence(sent)[3]]:
         return ClientChange("reply", index, None, f"the thinking of the reply was not sent back in message {index}")
     texts = [str(message.get("content") or "") for message in (reply, sent)]
-    offset = common(*texts)
+    offset = common_prefix(*texts)
     return ClientChange(
         "reply",
         index,

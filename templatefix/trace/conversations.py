@@ -7,8 +7,9 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from templatefix.analysis.stability import common_prefix
 from templatefix.trace.exchange import Exchange
-from templatefix.trace.texts import common, common_end
+from templatefix.trace.texts import common_end
 
 _ALIKE = 0.5  # of a text, from its ends, that makes it the same text with a change in it
 _BLOCK = 200  # characters of a prompt that are not the same by chance
@@ -65,7 +66,7 @@ def continues(before: Exchange, after: Exchange) -> float:
     if before.prompt is not None or after.prompt is not None:
         if before.prompt is None or after.prompt is None:
             return 0.0
-        size = common(before.prompt, after.prompt)
+        size = common_prefix(before.prompt, after.prompt)
         share = size / max(1, min(len(before.prompt), len(after.prompt)))
         middle = before.prompt[len(before.prompt) // 2 :][:_BLOCK]
         again = len(middle) == _BLOCK and middle in after.prompt
@@ -109,7 +110,7 @@ def _alike(first: Mapping[str, Any], second: Mapping[str, Any]) -> float:
     one, other = str(first.get("content") or ""), str(second.get("content") or "")
     if one == other:
         return 1.0
-    opening = common(one, other)
+    opening = common_prefix(one, other)
     rest = min(len(one), len(other)) - opening
     ending = min(rest, common_end(one, other))
     return (opening + ending) / max(len(one), len(other))

@@ -34,6 +34,10 @@ def test_common_prefix(a: bytes, b: bytes, size: int) -> None:
     assert common_prefix(a, b) == common_prefix(b, a) == size
 
 
+def test_common_prefix_of_characters() -> None:
+    assert common_prefix("naïve", "naïf") == 4
+
+
 def test_kept_bytes_are_bytes() -> None:
     loop = Loop("x", requests_of([user("Größe"), assistant("ja"), user("18°")], ()), True)
     found = run("{{ range .Messages }}<{{ .Content }}>{{ end }}", loop)
