@@ -8,6 +8,7 @@ from templatefix.analysis.evidence import Evidence
 from templatefix.analysis.findings import Finding
 from templatefix.analysis.gotree_values import TOOLS
 from templatefix.analysis.rule import Rule
+from templatefix.chat.request import Request
 from templatefix.gotemplate.nodes import BranchNode
 from templatefix.gotemplate.source import Span
 
@@ -58,10 +59,15 @@ class ToolsLostAfterResult(Rule):
         '{{ if and (eq .Role "user") (eq 1 (len (slice $.Messages $i))) }}{{ $.Tools }}{{ end }}'
         "{{ .Content }}{{ end }}",
         "{{ if .Tools }}You have tools.{{ end }}{{ range .Messages }}<{{ .Role }}>{{ .Content }}{{ end }}",
+        # The first message is not the user's where there is a system message.
+        '{{ range $i, $m := .Messages }}<{{ .Role }}>{{ if and (eq .Role "user") (eq $i 0) }}{{ $.Tools }}{{ end }}'
+        "{{ .Content }}{{ end }}",
+        "{{ if .System }}<s>{{ .System }}{{ else if .Tools }}<s>{{ .Tools }}{{ end }}"
+        "{{ range .Messages }}<{{ .Role }}>{{ .Content }}{{ end }}",
     )
 
     def check(self, evidence: Evidence) -> Iterator[Finding]:
-        """Find a step behind a tool result without definitions, in a loop that has them elsewhere, or never."""
+        """Find a step behind a tool result without definitions, be they in its loop, in another one or nowhere."""
         never = not any(step.tools for run in evidence.core for step in run.steps)
         for run, step in evidence.lacking():
             shown = next((each.index for each in run.steps if each.tools), None)
@@ -77,6 +83,23 @@ class ToolsLostAfterResult(Rule):
                 message = "The template asks for tools but prints no definitions: the model never learns of them."
                 yield self.finding(evidence, message, _first_mention(evidence), run, step, error=True, fixable=False)
                 return
+        if never or any(each.error for each in evidence.core):
+            return
+        for run, step in evidence.lacking():
+            # Without a system message that is TF103.
+            if not any(each.tools for each in run.steps) and _has_system(run.steps[step].request):
+                message = (
+                    "This conversation never shows the tool definitions, though others do: the model does not know its "
+                    "tools."
+                )
+                shown_at = next((each, found.index) for each in evidence.core for found in each.steps if found.tools)
+                span = evidence.tools_span(*shown_at)
+                yield self.finding(evidence, message, span, run, step, error=True, fixable=False)
+                return
+
+
+def _has_system(request: Request) -> bool:
+    return any(message.get("role") == "system" for message in request.messages)
 
 
 def _first_mention(evidence: Evidence) -> Span:

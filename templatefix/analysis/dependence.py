@@ -25,6 +25,7 @@ from templatefix.gotemplate.source import Span
 from templatefix.gotemplate.visitor import walk
 
 _FEW, _MANY = 4, 400  # messages
+_COUNTS = 12  # the fixed loops pass the small ones anyway
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,7 @@ class TreeReading:
     def counts(self) -> tuple[int, ...]:
         """Numbers of messages at which a condition may turn: the integers of the template that are no small ones."""
         found = {node.int_value for node in walk(self.tree.root) if isinstance(node, NumberNode) and node.int_value}
-        return tuple(sorted(number for number in found if _FEW < number <= _MANY))[:4]
+        return tuple(sorted(number for number in found if _FEW < number <= _MANY))[-_COUNTS:]
 
 
 def read(tree: Tree, think: bool = False, thoughts: bool = False, tools: bool = True) -> TreeReading:

@@ -107,6 +107,15 @@ def test_a_loop_is_looked_for_where_the_fixed_ones_show_nothing() -> None:
     assert found.disagreement == ()
 
 
+def test_small_numbers_do_not_hide_a_large_one() -> None:
+    small = "".join([f"{{{{ if eq $i {number} }}}}{{{{ end }}}}" for number in range(5, 10)])
+    text = "{{ if lt (len .Messages) 150 }}{{ json .Tools }}{{ end }}{{ range $i, $m := .Messages }}" + small
+    text += "<{{ .Role }}>{{ .Content }}{{ range .ToolCalls }}{{ json .Function }}{{ end }}{{ end }}"
+    found = check(text)
+    assert found.verdict == "unstable"
+    assert "around-150-messages" in [run.loop.name for run in found.loops]
+
+
 def test_a_dependence_that_no_loop_shows_is_said() -> None:
     text = (
         "{{ json .Tools }}{{ $odd := false }}"
