@@ -111,14 +111,20 @@ class LlamaServer(JsonServer):
 
 
 class LlamaSession:
-    """One slot of a running server; others may disturb it, which is seen by the numbers of its tasks."""
+    """One slot of a running server; others may disturb it, which is seen by the numbers of its tasks.
 
-    def __init__(self, server: LlamaServer, slot: int = 0, mark: str = "") -> None:
-        """`mark` is put in front of every prompt and not counted; raises ServerError if the server does not answer."""
+    A server remembers prompts that have left the slot, and would load one in place of what a loop left there. So a
+    prompt that begins cold, and all behind it, open with a mark of their own, which is not counted. A model that
+    answers freely gets none: it would read it.
+    """
+
+    def __init__(self, server: LlamaServer, slot: int = 0) -> None:
+        """Raises ServerError where the server does not answer."""
         self._server = server
         self._slot = slot
-        self._mark = mark
-        self._marked = self._size(f"{mark}{_SPECIMEN}") - self._size(_SPECIMEN) if mark else 0
+        self._mark = ""
+        self._marked = 0  # tokens
+        self.told = Timings(0, 0, 0.0)  # what the server said of the last prompt, mark and all
         self._lead: int | None = None
         self._last = self._task()
 
@@ -128,21 +134,30 @@ class LlamaSession:
         Raises NotMeasurable where the prompt does not fit or another client has used the slot since the last one.
         """
         with self._alone():
+            if cold:
+                self._begin(marked=True)
             text = self._mark + sendable(prompt)
             return self._counted(self._server.complete(text, n_predict=n_predict, cache=not cold, slot=self._slot))
 
     def generate(self, prompt: str, sampling: Sampling, *, cold: bool = False) -> Generated:
         """Go on from a prompt; raises as `evaluate` does."""
         with self._alone():
+            if cold:
+                self._begin(marked=bool(sampling.grammar))
             text = self._mark + sendable(prompt)
             made = self._server.generate(text, sampling, cache=not cold, slot=self._slot)
             return replace(made, timings=self._counted(made.timings))
+
+    def _begin(self, *, marked: bool) -> None:
+        self._mark = f"{secrets.token_hex(8)}\n" if marked else ""
+        self._marked = self._size(f"{self._mark}{_SPECIMEN}") - self._size(_SPECIMEN)
 
     def _size(self, text: str) -> int:
         return len(self._server.tokenize(text, special=True))
 
     def _counted(self, timings: Timings) -> Timings:
         """The figures without the mark."""
+        self.told = timings
         total = max(timings.prompt_tokens - self._marked, 0)
         cached = min(max(timings.cached_tokens - self._marked, 0), total)
         return Timings(cached, total - cached, timings.prompt_ms)
@@ -191,6 +206,6 @@ class LlamaServerEngine:
 
     @contextmanager
     def session(self, prompt_bytes: int) -> Iterator[LlamaSession]:
-        """A slot, begun cold: its prompts begin like none before, so the server's memory of others is of no use."""
+        """A slot, begun cold."""
         del prompt_bytes  # the server's context was settled when it started; what does not fit, it refuses
-        yield LlamaSession(self._server, mark=f"{secrets.token_hex(8)}\n")
+        yield LlamaSession(self._server)

@@ -135,12 +135,12 @@ class _ChildSession:
 
     def evaluate(self, prompt: str, *, n_predict: int = 1, cold: bool = False) -> Timings:
         timings = self._asked(lambda: self._session.evaluate(prompt, n_predict=n_predict, cold=cold))
-        self._watch.compare(timings)
+        self._watch.compare(self._session.told)
         return timings
 
     def generate(self, prompt: str, sampling: Sampling, *, cold: bool = False) -> Generated:
         made = self._asked(lambda: self._session.generate(prompt, sampling, cold=cold))
-        self._watch.compare(made.timings)
+        self._watch.compare(self._session.told)
         return made
 
     def token_ends(self, prompt: str) -> list[int]:

@@ -26,6 +26,7 @@ from templatefix.servers.log_events import LoggedRequest
 from templatefix.servers.logs import read_log
 from templatefix.servers.openai_api import OpenAiServer, openai_message
 from templatefix.servers.standin import make_standin
+from templatefix.servers.timings import Sampling
 from templatefix.servers.tokenizer import byte_level
 
 TEXT = "The owl sees the mouse by night, and the mouse hears the owl. "
@@ -49,20 +50,21 @@ def test_figures_of_the_real_program(program: LlamaProgram) -> None:
     assert (engine.name, engine.source) == ("llama-server", "engine")
     assert engine.tokenizer.endswith(".gguf")
     with engine.session(1000) as session:
-        cold = session.evaluate(TEXT * 5, cold=True)
+        cold, told = session.evaluate(TEXT * 5, cold=True), [session.told]
         ends = session.token_ends(TEXT * 5)
         warm = session.evaluate(TEXT * 5 + "Then they sleep.")
+        told.append(session.told)
         again = session.evaluate(TEXT * 5, cold=True)
+        told.append(session.told)
     assert (cold.cached_tokens, again.cached_tokens) == (0, 0)
     assert cold.prompt_tokens == again.prompt_tokens == len(ends)
     assert ends[-1] == len(TEXT) * 5
     assert warm.cached_tokens >= cold.prompt_tokens - 1
+    assert told[0].prompt_tokens > cold.prompt_tokens  # with the mark that opens what begins cold
     logged = [one for one in read_log(program.log.read_text().splitlines()) if isinstance(one, LoggedRequest)]
-    # The log counts the mark too that a session puts in front of its prompts.
-    mark = (logged[-3].prompt_tokens or 0) - cold.prompt_tokens
-    assert mark > 0
-    assert ((logged[-2].prompt_tokens or 0) - mark, logged[-2].fresh_tokens) == (warm.prompt_tokens, warm.fresh_tokens)
-    assert [one.fresh_tokens for one in (logged[-3], logged[-1])] == [cold.prompt_tokens + mark] * 2
+    assert [(one.cached_tokens, one.fresh_tokens) for one in logged[-3:]] == [
+        (one.cached_tokens, one.fresh_tokens) for one in told
+    ]
 
 
 def test_a_session_finds_nothing_of_another(program: LlamaProgram) -> None:
@@ -74,7 +76,19 @@ def test_a_session_finds_nothing_of_another(program: LlamaProgram) -> None:
             session.evaluate(other, cold=True)
             # The second time the server still remembers this prompt: it would load it in place of the other.
             cached.append(session.evaluate(TEXT * 8).cached_tokens)
-    assert cached == [0, 0]
+            # Nor does what begins cold within a session.
+            session.evaluate(other, cold=True)
+            cached.append(session.evaluate(TEXT * 8).cached_tokens)
+    assert cached == [0, 0, 0, 0]
+
+
+def test_a_model_that_answers_freely_reads_no_mark(program: LlamaProgram) -> None:
+    session = LlamaSession(LlamaServer(program.url))
+    made = session.generate(TEXT, Sampling(max_tokens=2), cold=True)
+    assert session.told == made.timings
+    made = session.generate(TEXT, Sampling(max_tokens=2, grammar='root ::= "owl"'), cold=True)
+    assert session.told.prompt_tokens > made.timings.prompt_tokens
+    assert made.timings.prompt_tokens == len(session.token_ends(TEXT))
 
 
 def test_special_tokens_are_one_token(program: LlamaProgram) -> None:
