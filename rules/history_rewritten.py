@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from templatefix.analysis.changes import Change
 from templatefix.analysis.evidence import Evidence
@@ -10,6 +11,12 @@ from templatefix.analysis.findings import Finding
 from templatefix.analysis.rule import Rule
 from templatefix.analysis.wording import is_words, words_span
 from templatefix.gotemplate.source import Span
+
+# What a change in the history costs beyond the text behind it.
+_MEMORY = {
+    "swa": " This model sees a window: without a checkpoint at hand, or --swa-full, the whole prompt is read again.",
+    "recurrent": " This model has one state for all that it read: without a checkpoint the whole prompt is read again.",
+}
 
 
 class HistoryRewritten(Rule):
@@ -72,17 +79,35 @@ class HistoryRewritten(Rule):
         for change in evidence.core_changes:
             if _is_history(change):
                 message = f"A{_an(change)} turn is rendered differently once others follow."
-                yield self.finding(evidence, message, _place(evidence, change), change.run, change.step, error=True)
+                if _drops_thinking(change):
+                    message = f"Thinking is shown for a while and then dropped from the history.{_switch(evidence)}"
+                memory = evidence.serving.memory or ""
+                place = _place(evidence, change)
+                found = self.finding(
+                    evidence, message + _MEMORY.get(memory, ""), place, change.run, change.step, error=True
+                )
+                if found.cost is not None and memory in _MEMORY:
+                    found = replace(found, cost=replace(found.cost, kept_bytes=0))
+                yield found
         for change in evidence.other_changes:
             if _is_history(change) and change.run.loop.name != "late-system":
                 message = f"A{_an(change)} turn is rendered differently later on."
-                if any(piece.origin is not None and piece.origin.field == "thinking" for piece in change.pieces):
+                if _drops_thinking(change):
                     message = "Thinking is shown for a while and then dropped from the history, as many models want it."
                 yield self.finding(evidence, message, _place(evidence, change), change.run, change.step, fixable=False)
 
 
 def _is_history(change: Change) -> bool:
     return change.role in ("assistant", "tool") and not change.tools and not change.system
+
+
+def _drops_thinking(change: Change) -> bool:
+    return any(piece.origin is not None and piece.origin.field == "thinking" for piece in change.pieces)
+
+
+def _switch(evidence: Evidence) -> str:
+    switch = evidence.thinking_switch
+    return f" `--chat-template-kwargs '{switch}'` keeps it." if switch else ""
 
 
 def _an(change: Change) -> str:

@@ -25,7 +25,7 @@ from templatefix.analysis.metering import Metered
 from templatefix.analysis.sampling import loops_around, samples
 from templatefix.analysis.stability import LoopRun, run_loop
 from templatefix.chat.go import GoChatTemplate
-from templatefix.chat.rendering import ChatTemplate, RenderError
+from templatefix.chat.rendering import ChatTemplate, RenderError, SwitchedTemplate
 from templatefix.chat.request import Request
 from templatefix.chat.serving import Serving
 from templatefix.gotemplate.nodes import RangeNode
@@ -102,13 +102,13 @@ class Evidence:
     @cached_property
     def _fixed(self) -> tuple[LoopRun, ...]:
         if not self.takes_tools:
-            return tuple(self._runs((*chat_loops(), *[without_tools(loop) for loop in self._thinking])))
+            return tuple(self._runs((*chat_loops(), *self._thinking)))
         return tuple(self._runs((*core_loops(), *self._thinking)))
 
     @property
     def _thinking(self) -> tuple[Loop, ...]:
         # llama-server lets a model think unless told otherwise, and takes its thoughts back with the history.
-        return (thinking_loop(core=True),) if self.thinks and self.template.kind == "jinja" else ()
+        return (self._thinking_loop,) if self.thinks and self.template.kind == "jinja" else ()
 
     def _search(self) -> Iterator[LoopRun]:
         # What the tree calls unstable and no fixed loop shows: look for a loop that does.
@@ -182,6 +182,24 @@ class Evidence:
         items = flatten(self.reading.printed[0]) if self.reading is not None else ()
         loops = [item.node for item in items if item.kind == "messages" and isinstance(item.node, RangeNode)]
         return loops[-1].open if loops else Span(0, len(self.template.source.data))
+
+    @cached_property
+    def thinking_switch(self) -> str:
+        """A variable of the template that keeps thinking in the history, as JSON with its value; or nothing."""
+        template = self.template
+        if not isinstance(template, SwitchedTemplate):
+            return ""
+        for name in sorted(name for name in template.switches if "think" in name or "reason" in name):
+            for value in (True, False):
+                run = run_loop(template.with_kwargs({name: value}), self._thinking_loop, self.served)
+                if run.error is None and not run.lost:
+                    return f'{{"{name}": {str(value).lower()}}}'
+        return ""
+
+    @property
+    def _thinking_loop(self) -> Loop:
+        loop = thinking_loop(core=True)
+        return loop if self.takes_tools else without_tools(loop)
 
     @cached_property
     def moved_tools(self) -> Change | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
-from templatefix.chat.go import GoChatTemplate
 from templatefix.chat.rendering import ChatTemplate, RenderError, Rendering
 from templatefix.chat.request import Request
 from templatefix.gotemplate.source import Source
@@ -58,4 +57,4 @@ class Metered:
         return rendering
 
     def _steps(self) -> int:
-        return self.template.steps if isinstance(self.template, GoChatTemplate) else 0
+        return getattr(self.template, "steps", 0)

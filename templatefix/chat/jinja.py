@@ -21,6 +21,7 @@ from templatefix.chat.request import Request, RequestError
 from templatefix.gotemplate.source import Source, Span
 
 _NAME: Final = "<template>"
+_GIVEN: Final = {"messages", "tools", "add_generation_prompt", "loop", "caller", "varargs", "kwargs"}
 _THOUGHT: Final = re.compile(r"[<\[][^<>\[\]]*think[^<>\[\]]*[>\]]", re.IGNORECASE)  # a mark of thinking
 # What the server knows a template of Gemma 4 by, the end of its turns, the beginning of one of the model, and what
 # only the later templates say.
@@ -99,6 +100,14 @@ class JinjaChatTemplate:
     def names(self) -> frozenset[str]:
         """The variables that the template uses, its own included."""
         return frozenset([name.name for name in self.tree.find_all(nodes.Name)])
+
+    @cached_property
+    def switches(self) -> frozenset[str]:
+        """The variables that the template asks for and neither it nor the server sets."""
+        names = list(self.tree.find_all(nodes.Name))
+        own = {name.name for name in names if name.ctx != "load"}
+        known = own | _GIVEN | set(self._common_data(True)) | set(self._language.globals)
+        return frozenset([name.name for name in names if name.name not in known])
 
     @cached_property
     def caps(self) -> Caps:

@@ -323,6 +323,9 @@ class JinjaLanguage(ImmutableSandboxedEnvironment):
             kwargs.pop("_block_vars", None)
             __self.run.spend(len(__obj.__self__))
             return __obj(*args, **kwargs)
+        if isinstance(__obj, Undefined):
+            name = __obj._undefined_name
+            raise TemplateRuntimeError(f"Callee is not a function: got Undefined (hint: {name!r})")
         return super().call(__context, __obj, *args, **kwargs)
 
     def getitem(self, obj: Any, argument: Any) -> Any:

@@ -6,9 +6,10 @@ Nothing here knows a template language.
 from __future__ import annotations
 
 import datetime
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from templatefix.chat.request import Request
 from templatefix.gotemplate.source import Source, Span
@@ -87,4 +88,18 @@ class DatedTemplate(ChatTemplate, Protocol):
 
     def on_day(self, date: datetime.date) -> ChatTemplate:
         """The same template on another day."""
+        ...
+
+
+@runtime_checkable
+class SwitchedTemplate(ChatTemplate, Protocol):
+    """A template with variables that a client or the server's command line may set."""
+
+    @property
+    def switches(self) -> Collection[str]:
+        """The variables that the template asks for and neither it nor the server sets."""
+        ...
+
+    def with_kwargs(self, kwargs: Mapping[str, Any]) -> ChatTemplate:
+        """The same template with some of them set."""
         ...

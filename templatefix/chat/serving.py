@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import Literal
 
 Version = tuple[int, int, int]
 _NUMBERS = re.compile(r"v?(\d+)\.(\d+)\.(\d+)")
@@ -36,6 +37,7 @@ class Serving:
 
     version: Version | None = None  # None counts as new
     not_in_force: str = ""  # why prompts are made with something else; empty: they are not, as far as is known
+    memory: Literal["full", "swa", "recurrent"] | None = None  # the model's: tokens by themselves, a window, one state
 
 
 def version_of(text: str) -> Version | None:

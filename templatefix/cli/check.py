@@ -111,6 +111,8 @@ def _serving(found: Target) -> Serving:
     """What is known of the target's server."""
     from templatefix.chat.serving import Serving
 
+    if found.jinja is not None:
+        return Serving(memory=found.jinja.memory)
     if found.shown is None:
         return Serving(not_in_force=found.not_in_force() or "")
     from templatefix.servers.errors import ServerError

@@ -220,3 +220,34 @@ def test_batch_writes_what_is_not_utf8_as_go_does(templatefix: Any) -> None:
 def test_batch_of_nothing(templatefix: Any) -> None:
     done = templatefix("render", "--batch")
     assert (done.code, done.out, done.err) == (0, "", "")
+
+
+def test_a_batch_of_jinja_templates(templatefix: Any) -> None:
+    user = {"role": "user", "content": "hi"}
+    call = {"function": {"name": "look", "arguments": {"a": 1}}}
+    turn = "[{{ m.content }}{{ (m.tool_calls or '') | tojson }}]"
+    text = "{{ bos_token }}{% for m in messages %}" + turn + "{% endfor %}{{ eos_token }}"
+    rows: list[dict[str, Any]] = [
+        {"id": 1, "template": text, "messages": [user, {"role": "assistant", "tool_calls": [call]}, user]},
+        {
+            "id": 2,
+            "template": "{% if messages | length > 1 %}{{ raise_exception('no') }}{% endif %}",
+            "messages": [user, user],
+        },
+        {"id": "c", "template": "{% if %}", "messages": [user]},
+        {"id": "d", "template": "{{ x.split() }}", "messages": [user]},
+        {"id": "e", "template": "{{ date_string }}", "messages": [user]},
+    ]
+    data = "".join(json.dumps(row) + "\n" for row in rows)
+    options = ("--bos", "<s>", "--eos", "</s>", "--date", "2026-11-29")
+    done = templatefix("render", "--batch", "--kind", "jinja", *options, stdin=data.encode())
+    assert (done.code, done.err) == (0, "")
+    answers = [json.loads(line) for line in done.out.splitlines()]
+    calls = '[{"type": "function", "function": {"name": "look", "arguments": {"a": 1}}, "id": "call00001"}]'
+    assert answers == [
+        {"id": 1, "ok": True, "output": f'<s>[hi""][{calls}][hi""]</s>'},
+        {"id": 2, "ok": False, "stage": "render", "error": "Jinja Exception: no"},
+        {"id": "c", "ok": False, "stage": "start", "error": "Expected an expression, got 'end of statement block'"},
+        {"id": "d", "ok": False, "stage": "start", "error": "Callee is not a function: got Undefined (hint: 'split')"},
+        {"id": "e", "ok": True, "output": "29 Nov 2026"},
+    ]
