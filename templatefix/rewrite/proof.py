@@ -16,6 +16,7 @@ from templatefix.rewrite.conserved import compare_first, compare_step, vocabular
 from templatefix.rewrite.conversations import generated_chats, generated_loops, generated_talks, pondering
 from templatefix.rewrite.frames import frame_lost
 from templatefix.rewrite.kept import Kept, explained
+from templatefix.rewrite.standing import demands, lost_at, printed_mark
 from templatefix.rewrite.traits import KEEPS, derived_traits, names_used, server_of, thinks
 from templatefix.rewrite.words import Word, words_of
 
@@ -343,16 +344,19 @@ def _conserved(base: Baseline, runs: Sequence[LoopRun], dropped: Sequence[str], 
         if problem is not None:
             return Check(False, renders, f"loop {after.loop.name}, step 0: {problem}")
         kept = Kept()
+        wanted = demands(before, plains, (words.tools, words.system))
         for old, plain, new in zip(before.steps, plains, after.steps, strict=False):
             renders += 1
             said = words_of(new.rendering)
             said = kept.without(words_of(old.rendering), said) if base.keeps else said
-            problem = compare_step(old.rendering, plain, said, words)
+            problem = lost_at(wanted[new.index], said) or compare_step(old.rendering, plain, said, words)
             if problem is not None:
                 return Check(False, renders, f"loop {after.loop.name}, step {new.index}: {problem}")
     lost = frame_lost(base.runs, base.plains, runs) if base.tools else None
     if lost is not None:
         return Check(False, renders, lost)
+    if (mark := printed_mark(dropped, base.runs)) is not None:
+        return Check(False, renders, f"the mark {mark!r} would be given up, and only words may be")
     return Check(renders > 0, renders, None if renders else "nothing could be rendered")
 
 
