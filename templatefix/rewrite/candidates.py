@@ -14,11 +14,12 @@ from templatefix.gotemplate.parser import Tree
 from templatefix.gotemplate.source import Span
 from templatefix.gotemplate.visitor import walk
 from templatefix.rewrite.conditions import Conditions
-from templatefix.rewrite.destinations import Destinations
+from templatefix.rewrite.destinations import Destinations, Move
 from templatefix.rewrite.layout import Layout
 from templatefix.rewrite.operands import conjuncts, single
 from templatefix.rewrite.segments import Segment, Segments
 from templatefix.rewrite.surgery import Surgeon
+from templatefix.rewrite.trailing import Trailing
 
 Placement = Literal["system", "first-user"]
 
@@ -74,6 +75,7 @@ class Candidates:
         self.conditions = Conditions(self.layout, self.surgeon)
         self.segments = Segments(self.layout, self.surgeon)
         self.destinations = Destinations(self.layout, self.surgeon, self.conditions)
+        self.trailing = Trailing(self.layout, self.surgeon, self.conditions)
         self.placement = placement
         self.runs = runs
         self.obstacles: list[Obstacle] = []
@@ -132,8 +134,18 @@ class Candidates:
 
     def _tools(self, carriers: list[Node], gates: list[BranchNode]) -> Iterator[Candidate]:
         if self.placement == "system":
+            yield from self._behind(carriers)
             yield from self._moved(carriers)
         yield from self._first_user(carriers, gates)
+
+    def _behind(self, carriers: list[Node]) -> Iterator[Candidate]:
+        """Tools behind the messages that stand there with the system text."""
+        loop = self._loop_before(carriers[0])
+        move = None if loop is None else self.trailing.in_front(loop)
+        if isinstance(move, Move):
+            yield Candidate(move.edits, (), move.added, "system", f"tool text moved {move.what}")
+        elif move is not None:
+            self.obstacles.append(Obstacle(move, carriers[0].span))
 
     def _moved(self, carriers: list[Node]) -> Iterator[Candidate]:
         loop = self._main_loop(carriers[0])

@@ -34,11 +34,19 @@ class Vocabulary:
 
 
 def vocabulary(
-    first: Rendering, without_tools: Rendering, without_system: Rendering, dropped: Sequence[str], added: Sequence[str]
+    first: Rendering,
+    without_tools: Rendering,
+    without_system: Rendering,
+    without_both: Rendering,
+    dropped: Sequence[str],
+    added: Sequence[str],
 ) -> Vocabulary:
-    """The words that may move, from an original's first request rendered in three ways."""
-    said, plain, bare = (count(words_of(each)) for each in (first, without_tools, without_system))
-    return Vocabulary(said - plain, plain - said, said - bare, count_texts(dropped), count_texts(added))
+    """The words that may move, from an original's first request rendered in four ways."""
+    said, plain, bare, neither = (
+        count(words_of(each)) for each in (first, without_tools, without_system, without_both)
+    )
+    system = (said - bare) | (plain - neither)
+    return Vocabulary(said - plain, plain - said, system, count_texts(dropped), count_texts(added))
 
 
 def compare_first(original: Rendering, model: Rendering, new: Sequence[Word], words: Vocabulary) -> str | None:

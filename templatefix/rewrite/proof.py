@@ -338,7 +338,8 @@ def _conserved(base: Baseline, runs: Sequence[LoopRun], dropped: Sequence[str], 
         model = _model(base.template, first)
         bare = _render(base.template, _without_system(model.request))
         known = bare if isinstance(bare, Rendering) else model.rendering
-        words = vocabulary(model.rendering, model.plain or plains[0], known, dropped, added)
+        plain_known = base.plain(_without_system(model.request)) or known
+        words = vocabulary(model.rendering, model.plain or plains[0], known, plain_known, dropped, added)
         renders += 1
         problem = compare_first(first.rendering, model.rendering, words_of(after.steps[0].rendering), words)
         if problem is not None:
