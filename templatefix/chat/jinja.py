@@ -88,6 +88,7 @@ class JinjaChatTemplate:
     ) -> JinjaChatTemplate:
         # What was compiled and found out holds for both.
         other = copy(self)
+        other.__dict__.pop("refusal", None)
         other.date = date or self.date
         other.kwargs = self.kwargs if kwargs is None else kwargs
         return other
