@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
 from templatefix.cli import engines
 from templatefix.cli.engines import ENGINES, ServerOptions
 from templatefix.cli.experiment import Experiment, experiment, on_embedded, replayed
-from templatefix.cli.inputs import known, resolved, served, template_of
+from templatefix.cli.inputs import chat_template_of, known, resolved, served
 from templatefix.cli.options import Kind
 from templatefix.cli.output import CliError, save, write
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from templatefix.chat.go import GoChatTemplate
+    from templatefix.chat.jinja import JinjaChatTemplate
     from templatefix.lab.ab import Arm
+    from templatefix.lab.calls import Tags
     from templatefix.lab.figures import AbResult
     from templatefix.servers import targets
 
@@ -51,6 +54,9 @@ def run(
     ] = False,
     temperature: Annotated[float, typer.Option(min=0.0, max=5.0, help="Of a live run.")] = 0.7,
     seed: Annotated[int, typer.Option(min=0, help="Of a live run's first repeat.")] = 1,
+    keep_thinking: Annotated[
+        bool, typer.Option("--keep-thinking", help="Without B: A's variant keeps its thinking, as of patch.")
+    ] = False,
     prefill_rate: Annotated[
         float | None, typer.Option(metavar="TOKENS", min=0.1, help="What your model reads in a second.")
     ] = None,
@@ -84,7 +90,8 @@ def run(
         _for_embedded(wish)
         compared: tuple[AbResult, Sequence[str]] = engines.ab_on_openai(a, b, options), ()
     else:
-        compared = _compared(resolved(a, kind), None if b is None else resolved(b, kind), where, options, wish)
+        second = None if b is None else resolved(b, kind)
+        compared = _compared(resolved(a, kind), second, where, options, wish, keep_thinking)
     result, templates = compared
     text = _text(result, form, templates, prefill_rate)
     if output is None:
@@ -97,18 +104,25 @@ def run(
 
 
 def _compared(
-    first: targets.Target, second: targets.Target | None, where: str, options: ServerOptions, wish: Experiment
+    first: targets.Target,
+    second: targets.Target | None,
+    where: str,
+    options: ServerOptions,
+    wish: Experiment,
+    keep_thinking: bool,
 ) -> tuple[AbResult, Sequence[str]]:
     """Two templates on an Ollama server, on a llama-server, or on the embedded engine; with the templates' texts."""
     if where == "auto":
         where = "embedded" if first.shown is None or wish.embedded else "ollama"
     arm = _arm(first)
-    other = _variant(first, arm) if second is None else _arm(second)
+    other = _variant(first, arm, keep_thinking) if second is None else _arm(second)
     templates = (arm.template.source.text, other.template.source.text)
     if where == "embedded":
         return on_embedded([arm, other], wish, first), templates
     _for_embedded(wish)
     if where == "ollama":
+        if arm.template.kind == "jinja" or other.template.kind == "jinja":
+            raise CliError("Ollama takes no Jinja template from a client: --engine embedded or llama-server")
         return engines.ab_on_ollama(first, second, other.template.source.text, options), templates
     return engines.ab_on_llama_server([arm, other], options), templates
 
@@ -120,24 +134,39 @@ def _for_embedded(wish: Experiment) -> None:
 
 def _arm(target: targets.Target) -> Arm:
     from templatefix.lab.ab import Arm
+
+    template = chat_template_of(target)
+    return Arm(target.name, template, served(target, template), tags=_tags(template))
+
+
+def _tags(template: GoChatTemplate | JinjaChatTemplate) -> Tags:
     from templatefix.lab.calls import Tags
 
-    template = template_of(target)
-    return Arm(target.name, template, served(target, template), tags=Tags.of(template.derived))
+    if template.kind == "go":
+        return Tags.of(cast("GoChatTemplate", template).derived)
+    # What llama-server's parsers look for in most families.
+    text = template.source.text
+    tool = next((mark for mark in ("<tool_call>", "[TOOL_CALLS]", "<|tool_call>") if mark in text), "{")
+    return Tags(tool, "<think>", "</think>") if "</think>" in text else Tags(tool)
 
 
-def _variant(target: targets.Target, arm: Arm) -> Arm:
+def _variant(target: targets.Target, arm: Arm, keep_thinking: bool) -> Arm:
     from templatefix.chat.go import GoChatTemplate
     from templatefix.lab.ab import Arm
-    from templatefix.lab.calls import Tags
     from templatefix.rewrite.patch import patch
 
-    result = patch(arm.template)
+    result = patch(arm.template, keep_thinking=keep_thinking)
     if not result.changed:
         why = "; ".join(f"{refusal.code} {refusal.reason}".strip() for refusal in result.refused)
         raise CliError(f"{target.name} has no variant to compare with: {why or 'it is stable as it is'}")
-    template = GoChatTemplate(result.template)
-    return Arm(f"{target.name}, patched", template, arm.served, tags=Tags.of(template.derived))
+    template: GoChatTemplate | JinjaChatTemplate
+    if arm.template.kind == "go":
+        template = GoChatTemplate(result.template)
+    else:
+        from templatefix.rewrite.jinja_patch import again
+
+        template = again(cast("JinjaChatTemplate", arm.template), result.template)
+    return Arm(f"{target.name}, patched", template, arm.served, tags=_tags(template))
 
 
 def _text(result: AbResult, form: str, templates: Sequence[str], rate: float | None) -> str:

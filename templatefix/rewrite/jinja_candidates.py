@@ -28,6 +28,7 @@ class JinjaCandidate:
     what: str
     edits: tuple[Edit, ...]
     placement: Placement | None = None
+    adds: bool = False  # whether marks of the template stand at more places than before
 
 
 class JinjaCandidates:
@@ -56,6 +57,8 @@ class JinjaCandidates:
             yield from self._tools(branch, arm.tag, operand, loop)
         if self._prints("system", branch):
             yield from self._system(arm.tag, operand, loop)
+        if self.tools:
+            yield from self._closed(arm, operand, loop)
         if self.keeps:
             yield from self._keep(arm, operand, loop)
 
@@ -150,6 +153,33 @@ class JinjaCandidates:
             either = f"{asked} or {other.removeprefix(' or ')}"
             put = either if operand == arm.tag.expression else f"({either})"
             yield JinjaCandidate(f"what line {line} drops is kept", (Edit(operand, put),))
+
+    def _closed(self, arm: Arm, operand: Span, loop: ForLoop) -> Iterator[JinjaCandidate]:
+        """A turn that the next one continues: with text in it it is closed, as it was when the next one was written."""
+        asked, line = self.source.slice(operand), self.source.position(operand.start).line
+        if asked not in self._later:
+            return
+        role = re.compile(rf"{re.escape(loop.target)}(\.role|\[['\"]role['\"]\])")
+        for filled in self._filled:
+            edits = [Edit(operand, f"({asked} and not (tools and {filled}))")]
+            for tag in self.tags.tags:
+                if tag.name != "set" or "." not in [token.text for token in tag.tokens[:2]]:
+                    continue
+                value = tag.tokens[next((i for i, t in enumerate(tag.tokens) if t.text == "="), 0) + 1 :]
+                if value and role.fullmatch(self.tags.text(value)) and loop.span.contains(tag.span):
+                    span = self.tags.layout.span(value[0].start, value[-1].end)
+                    edits.append(Edit(span, f"none if tools and {filled} else {self.tags.text(value)}"))
+            yield JinjaCandidate(f"the turn that line {line} leaves open is closed", tuple(edits), adds=True)
+
+    @cached_property
+    def _filled(self) -> list[str]:
+        """The variables that say whether a message has text."""
+        sets = [
+            tag for tag in self.tags.tags if tag.name == "set" and len(tag.tokens) > 2 and tag.tokens[1].text == "="
+        ]
+        return [
+            tag.tokens[0].text for tag in sets if re.search(r"content.*\|\s*length\s*>\s*0", self.tags.text(tag.tokens))
+        ]
 
     def _thoughts(self, arm: Arm, loop: ForLoop) -> list[str]:
         """What an arm calls the thinking of a message: a variable, or a field of the message."""

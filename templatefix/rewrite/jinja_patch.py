@@ -80,7 +80,8 @@ class _JinjaPatch:
         search = _Search(base, self.placement, needs_patch)
         found = search.run()
         if found is None:
-            reason = self._thinking_reason() if not self.keeps and search.left_by_thinking else search.reason
+            dropped = not self.keeps and (search.left_by_thinking or THOUGHTS in self._errors())
+            reason = self._thinking_reason() if dropped else search.reason
             return self._unchanged(self._each(reason))
         return self._changed(found)
 
@@ -101,7 +102,7 @@ class _JinjaPatch:
         return list(dict.fromkeys(code for code in errors if code not in NO_VERDICT))
 
     def _thinking_alone(self) -> bool:
-        return all(code == THOUGHTS for code in self._errors())
+        return all(has_thoughts(run.loop.requests[-1]) for run in self.analysis.core if run.lost)
 
     # -- why not
 
@@ -273,7 +274,7 @@ class _Search:
         if self.proofs >= _PROOFS:
             return None
         self.proofs += 1
-        added = self._added(runs) if self.base.keeps else ()
+        added = self._added(runs) if self.base.keeps or any(step.adds for step in steps) else ()
         proof = prove(self.base, variant, added=added, patch_again=self.changes)
         if proof.holds:
             return _Found(variant, steps, proof, added)

@@ -122,3 +122,43 @@ def test_the_demo_without_an_engine_shows_the_rest(templatefix: Any, no_engine: 
     assert done.code == 2
     assert "idempotent          holds" in done.out
     assert done.err == 'templatefix: the embedded engine is not installed: pip install "templatefix[engine]"\n'
+
+
+FORGETFUL = """\
+{%- for tool in tools or [] %}{{ tool | tojson }}{% endfor %}
+{%- set seen = namespace(last=-1) %}
+{%- for message in messages %}
+    {%- if message.role == 'user' %}{% set seen.last = loop.index0 %}{% endif %}
+{%- endfor %}
+{%- for message in messages %}
+    {{- '<' + message.role + '>' }}
+    {%- if message.reasoning_content and loop.index0 > seen.last %}
+        {{- '<think>' + message.reasoning_content + '</think>' }}
+    {%- endif %}
+    {{- message.content }}
+    {%- for call in message.tool_calls or [] %}{{ call.function | tojson }}{% endfor %}
+    {{- '</' + message.role + '>' }}
+{%- endfor %}
+{%- if add_generation_prompt %}{{ '<assistant>' }}{% endif %}
+"""
+
+
+@needs_engine
+def test_a_jinja_template_and_its_variant_that_keeps_the_thinking(templatefix: Any, alone: Path) -> None:
+    (alone / "forgetful.jinja").write_text(FORGETFUL)
+    done = templatefix("ab", "forgetful.jinja", "--scenario", "thinking", "--format", "json")
+    assert done.code == 2
+    assert "--keep-thinking" in done.err
+    done = templatefix("ab", "forgetful.jinja", "--keep-thinking", "--scenario", "thinking", "--format", "json")
+    made = json.loads(done.out)
+    assert (done.code, made["valid"]) == (0, True)
+    first, second = made["arms"]
+    assert first["fresh_tokens"] - first["new_tokens"] > 0
+    assert second["fresh_tokens"] == second["new_tokens"]
+
+
+def test_no_jinja_template_is_sent_to_ollama(templatefix: Any, alone: Path) -> None:
+    (alone / "forgetful.jinja").write_text(FORGETFUL)
+    done = templatefix("ab", "forgetful.jinja", "forgetful.jinja", "--engine", "ollama")
+    assert done.code == 2
+    assert "Ollama takes no Jinja template" in done.err
