@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support.llama_program import LlamaProgram, llama_program, running_llama
+from support.quiet_http import QuietHTTPServer
 
 from templatefix.servers.errors import (
     BadAnswer,
@@ -169,7 +170,7 @@ class Answering:
         self.body = b"{}"
         self.silent = self.breaks = False
         self.stop = threading.Event()
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        self._http = QuietHTTPServer(("127.0.0.1", 0), self._handler())
         self._http.daemon_threads = True
         self.url = f"http://127.0.0.1:{self._http.server_address[1]}"
 

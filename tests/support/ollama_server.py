@@ -14,11 +14,12 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
 from support.ollama_store import KIND, Model, ModelStore, full_name, shortest
+from support.quiet_http import QuietHTTPServer
 from support.registry_server import RegistryServer
 
 from templatefix.chat.rendering import RenderError
@@ -68,7 +69,7 @@ class OllamaServer:
         self.log: Path | None = None  # where the engine writes its lines
         self.registries: dict[str, RegistryServer] = {}  # host -> where a push goes
         self.read = 0  # raw prompts
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
+        self._http = QuietHTTPServer(("127.0.0.1", 0), _handler(self))
         self._http.daemon_threads = True
         self.url = f"http://127.0.0.1:{self._http.server_address[1]}"
 

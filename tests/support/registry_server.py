@@ -6,10 +6,11 @@ import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 from support.ollama_store import Model, ModelStore
+from support.quiet_http import QuietHTTPServer
 
 
 class RegistryServer:
@@ -20,7 +21,7 @@ class RegistryServer:
         self.blobs: dict[str, bytes] = {}
         self.answers: dict[str, tuple[int, bytes]] = {}  # path -> an answer to give instead
         self.asked: list[str] = []
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
+        self._http = QuietHTTPServer(("127.0.0.1", 0), _handler(self))
         self._http.daemon_threads = True
         self.host = f"127.0.0.1:{self._http.server_address[1]}"
 
