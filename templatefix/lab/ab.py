@@ -74,7 +74,7 @@ def run_ab(
     Every other repeat begins with the last arm. What cannot be rendered or measured makes the run invalid; an
     interrupt (Ctrl-C) ends it with what was measured until then. Raises what the engine raises else.
     """
-    reasons: list[str] = []
+    reasons = [reason for loop in loops if (reason := _changed_tools(loop)) is not None]
     steps = [[step for loop in loops for step in _steps(arm, loop, reasons)] for arm in arms]
     recorder = Recorder(engine, arms, repeats * sum(map(len, steps)), progress, reasons)
     texts = [text for row in steps for step in row for text in (step.prompt.text, step.before)]
@@ -86,6 +86,14 @@ def run_ab(
                 for step in steps[index]:
                     recorder.add(index, _measure(session, step, repeat))
     return recorder.result(repeats)
+
+
+def _changed_tools(loop: Loop) -> str | None:
+    """Why a loop says nothing of the templates: other tools make another prompt in any template."""
+    for index, (before, after) in enumerate(zip(loop.requests, loop.requests[1:], strict=False), 1):
+        if before.tools != after.tools:
+            return f"{loop.name}: request {index} has other tools than the one before"
+    return None
 
 
 def turns(arms: int, repeats: int) -> list[tuple[int, int]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -115,6 +116,15 @@ def test_a_template_that_fails_makes_the_run_invalid(run: Runner) -> None:
     assert result.invalid_reasons[0].startswith("fails cannot render seed-loop, step 1: template: :")
     assert result.arms[0].requests == ()
     assert len(result.arms[1].requests) == 4
+
+
+def test_tools_that_change_make_the_run_invalid(run: Runner) -> None:
+    *before, last = SMALL.requests
+    changed = Loop("changing", (*before, replace(last, tools=last.tools[:-1])), True)
+    result = run(arm("fixed", FIXED), arm("again", FIXED), loops=[changed])
+    assert not result.valid
+    assert result.verdict is None
+    assert result.invalid_reasons == ("changing: request 3 has other tools than the one before",)
 
 
 def test_progress_counts_requests(run: Runner) -> None:
