@@ -18,6 +18,7 @@ from templatefix.rewrite.destinations import Destinations, Move
 from templatefix.rewrite.layout import Layout
 from templatefix.rewrite.operands import conjuncts, single
 from templatefix.rewrite.segments import Segment, Segments
+from templatefix.rewrite.standing import words_between_marks
 from templatefix.rewrite.surgery import Surgeon
 from templatefix.rewrite.trailing import Trailing
 
@@ -227,7 +228,8 @@ class Candidates:
     def _words(self, gate: BranchNode) -> Iterator[Candidate]:
         words = tuple([n.text.strip() for n in walk(gate.list) if isinstance(n, TextNode) and n.text.strip()])
         yield Candidate(tuple(self.conditions.widen(gate)), (), words, None, "words said at every turn")
-        yield Candidate(tuple(self.conditions.never(gate)), words, (), None, "words dropped when tools are given")
+        gone = words_between_marks(words)
+        yield Candidate(tuple(self.conditions.never(gate)), gone, (), None, "words dropped when tools are given")
 
     # Tools that need a system message
 

@@ -29,6 +29,11 @@ def marks_in(texts: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(mark for text in texts for mark in _MARK.findall(text)))
 
 
+def words_between_marks(texts: Iterable[str]) -> tuple[str, ...]:
+    """What some texts say besides marks: that may be given up where the marks are said all the same."""
+    return tuple([part.strip() for text in texts for part in _MARK.split(text) if part.strip()])
+
+
 def printed_mark(texts: Iterable[str], runs: Iterable[LoopRun]) -> str | None:
     """The first mark in some texts that stands in a prompt as text of the template."""
     marks = marks_in(texts)
