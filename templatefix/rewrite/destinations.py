@@ -10,18 +10,21 @@ from templatefix.gotemplate.edits import Edit
 from templatefix.gotemplate.nodes import (
     ActionNode,
     BranchNode,
+    DotNode,
     IfNode,
     ListNode,
     Node,
     RangeNode,
     TextNode,
+    VariableNode,
+    WithNode,
 )
 from templatefix.gotemplate.source import Span
 from templatefix.gotemplate.visitor import walk
 from templatefix.rewrite.conditions import Conditions
 from templatefix.rewrite.layout import Layout, is_blank, is_block
 from templatefix.rewrite.markup import Markup
-from templatefix.rewrite.operands import asked_roles, call_of, conjuncts, single
+from templatefix.rewrite.operands import asked_roles, call_of, conjuncts, single, single_value
 from templatefix.rewrite.segments import Segment
 from templatefix.rewrite.surgery import Surgeon
 
@@ -120,7 +123,7 @@ class Destinations:
             for node in self.layout.nodes
             if isinstance(node, ActionNode)
             and not node.pipe.decl
-            and self.layout.names(node.pipe, "System")
+            and self.layout.prints_system(node)
             and (self._before(node, loop) or self._fixed_in_loop(node, loop))
         ]
         before = [node for node in found if self._before(node, loop)]
@@ -188,14 +191,39 @@ class Destinations:
         added: tuple[str, ...] = ()
         if isinstance(owner, IfNode) and place.list is owner.list and self._needs_system(owner):
             if owner.else_list is not None:
-                yield from self._in_both_arms(segment, owner, edits, tools)
+                yield from self._in_all_arms(segment, owner, edits, tools)
                 return
             edits = [*self.widen_system(owner, printed, unit, tools), *edits]
             added = self.block_text(owner)
+        if isinstance(owner, WithNode) and place.list is owner.list and self.layout.is_system(single_value(owner.pipe)):
+            if owner.else_list is not None:
+                yield from self._in_all_arms(segment, owner, edits, tools)
+                return
+            if self.surgeon.trims_right(printed.span) or not self._prints_dot_once(owner, printed):
+                return
+            edits = self._as_if(owner, printed, text)
+            added = self.block_text(owner)
         yield Move(tuple(edits), added, "behind the system text")
 
+    def _prints_dot_once(self, block: WithNode, printed: ActionNode) -> bool:
+        """Whether a block over the system text uses it at one place only."""
+        declared = {variable.ident[0] for variable in block.pipe.decl}
+        return not any(
+            isinstance(node, DotNode) or (isinstance(node, VariableNode) and node.ident[0] in declared)
+            for node in walk(block.list)
+            if not printed.span.contains(node.span)
+        )
+
+    def _as_if(self, block: WithNode, printed: ActionNode, text: str) -> list[Edit]:
+        """`{{ with .System }} … {{ . }} …` as a branch that opens with tools alone as well, `text` behind the words."""
+        dollar = "" if self.layout.dot_is_root(block) else "$"
+        start = block.open.start + self.surgeon.data[block.open.start : block.open.end].index(b"with")
+        opening = Edit(Span(start, block.pipe.span.end), f"if or {dollar}.System {dollar}.Tools")
+        system = f"{self._open(printed)}if {dollar}.System }}}}{{{{ {dollar}.System }}}}{{{{ end }}}}"
+        return [opening, Edit(printed.span, system + text)]
+
     @staticmethod
-    def block_text(block: IfNode) -> tuple[str, ...]:
+    def block_text(block: BranchNode) -> tuple[str, ...]:
         """What a block says besides the system text and what branches in it say."""
         return tuple([node.text for node in block.list.nodes if isinstance(node, TextNode) and node.text.strip()])
 
@@ -249,18 +277,32 @@ class Destinations:
                 return True
         return False
 
-    def _in_both_arms(self, segment: Segment, owner: IfNode, edits: list[Edit], tools: str) -> Iterator[Move]:
-        assert owner.else_list is not None
-        if not owner.else_list.nodes:
-            return
-        last = owner.else_list.nodes[-1]
+    def _in_all_arms(self, segment: Segment, block: BranchNode, edits: list[Edit], tools: str) -> Iterator[Move]:
+        others = self._in_other_arms(segment, block, tools)
+        if others is not None:
+            yield Move((*edits, *others), (), "in all forms of the system block")
+
+    def _in_other_arms(self, segment: Segment, block: BranchNode, tools: str) -> list[Edit] | None:
+        """The text at the end of each arm but the first that is taken when tools are given; None where it cannot be."""
+        if block.else_list is None or not block.else_list.nodes:
+            return None
+        chained = block.else_list.nodes[0]
+        if not isinstance(chained, IfNode) or not chained.chained:
+            return self._at_end(segment, block.else_list, tools)
+        here = self._at_end(segment, chained.list, tools)
+        if here is None or self.layout.truth(chained.pipe, True) is True:
+            return here
+        others = self._in_other_arms(segment, chained, tools)
+        return None if others is None else [*here, *others]
+
+    def _at_end(self, segment: Segment, arm: ListNode, tools: str) -> list[Edit] | None:
+        last = arm.nodes[-1] if arm.nodes else None
         if not isinstance(last, TextNode):
-            return
+            return None
         mark = _END_MARK.search(last.text)
         cut = len((last.text if mark is None else last.text[: mark.start()]).encode("utf-8", "surrogateescape"))
         text = f"{{{{ if {tools} }}}}\n\n{self._text(segment, last).strip()}{{{{ end }}}}"
-        other = self.surgeon.insert(last.span.start + cut, text)
-        yield Move((*edits, *other), (), "in both forms of the system block")
+        return self.surgeon.insert(last.span.start + cut, text)
 
     # A system block of the loop's own
 

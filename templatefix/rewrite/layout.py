@@ -13,6 +13,7 @@ from templatefix.gotemplate.nodes import (
     CommandNode,
     CommentNode,
     DefineNode,
+    DotNode,
     FieldNode,
     IdentifierNode,
     IfNode,
@@ -137,7 +138,17 @@ class Layout(Skeleton):
 
     def prints_system(self, node: Node) -> bool:
         """Whether the joined system text is printed by a node or below it."""
-        return any(isinstance(n, ActionNode) and not n.pipe.decl and self.names(n.pipe, "System") for n in walk(node))
+        return any(isinstance(n, ActionNode) and not n.pipe.decl and self._names_system(n) for n in walk(node))
+
+    def _names_system(self, node: ActionNode) -> bool:
+        if self.names(node.pipe, "System"):
+            return True
+        if not any(isinstance(each, DotNode) for each in walk(node.pipe)):
+            return False
+        for owner, arm in self.ancestors(node):
+            if isinstance(owner, (RangeNode, WithNode)) and arm is owner.list:
+                return isinstance(owner, WithNode) and self.is_system(single_value(owner.pipe))
+        return False
 
     def prints_message(self, node: Node) -> bool:
         """Whether text, thinking or calls of a message are printed by a node or below it."""
