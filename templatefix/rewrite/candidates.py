@@ -80,6 +80,7 @@ class Candidates:
         self.placement = placement
         self.runs = runs
         self.obstacles: list[Obstacle] = []
+        self.certain: list[Obstacle] = []  # that no trial gets round
         nodes = [self.layout.at(span) for span in culprits(runs)]
         self.culprits = [place for node in nodes if node is not None for place in self.layout.called_at(node)]
 
@@ -134,6 +135,11 @@ class Candidates:
     # Tool text
 
     def _tools(self, carriers: list[Node], gates: list[BranchNode]) -> Iterator[Candidate]:
+        self.certain += [
+            Obstacle("this prints without tools as well, and without tools every prompt has to stay as it is", c.span)
+            for c in carriers
+            if isinstance(c, ActionNode) and self._loop_before(c) is not None and not self.segments.for_tools(c)
+        ]
         if self.placement == "system":
             yield from self._behind(carriers)
             yield from self._moved(carriers)

@@ -87,7 +87,7 @@ class Search:
             if found is not None:
                 return found
         if not steps:
-            self.failures += candidates.obstacles
+            self.failures = [*candidates.certain, *self.failures, *candidates.obstacles]
         return None
 
     def _apply(self, template: GoChatTemplate, candidate: Candidate) -> GoChatTemplate | None:

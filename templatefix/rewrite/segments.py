@@ -79,7 +79,7 @@ class Segments:
                 return node
             arm = self.layout.place(node).list
             alone = all(each is node or is_blank(each) for each in arm.nodes)
-            if not self._for_tools(node) and (not alone or self._serves_a_role(owner)):
+            if not self.for_tools(node) and (not alone or self._serves_a_role(owner)):
                 return node
             node = owner
 
@@ -96,7 +96,7 @@ class Segments:
         """The tool text around a carrier; None where conditions of its own keep it where it is."""
         place = self.layout.place(carrier)
         owner = place.owner
-        shared = isinstance(owner, IfNode) and self.layout.prints_message(owner) and self._for_tools(carrier)
+        shared = isinstance(owner, IfNode) and self.layout.prints_message(owner) and self.for_tools(carrier)
         if not shared:
             inner = self._inside(carrier)
             if inner is None or not inner.nodes:
@@ -124,7 +124,7 @@ class Segments:
         elsewhere = [n for n in self.layout.nodes if isinstance(n, TextNode) and not carrier.span.contains(n.span)]
         return bool(_MARK_LINE.match(mark)) and any(mark in node.text for node in elsewhere)
 
-    def _for_tools(self, carrier: Node) -> bool:
+    def for_tools(self, carrier: Node) -> bool:
         """Whether the arm that holds a carrier is taken with tools only."""
         for owner, arm in self.layout.ancestors(carrier):
             if isinstance(owner, RangeNode):
