@@ -12,6 +12,7 @@ from templatefix.rewrite.proof import NAMES
 
 WIDTH = 80
 _PLACES = {"system": "in the system block", "first-user": "in the first user message"}
+_OTHER = {"system": "first-user", "first-user": "system"}
 _MEANING = {
     "parses": "accepted, and uses the same names",
     "derived_unchanged": "what the server derives from it is as before",
@@ -28,7 +29,7 @@ def patch_text(target: str, result: PatchResult, diff: str, style: Style = PLAIN
     """The result for one target; `diff` is that of the file as it came."""
     if not result.changed:
         return "\n".join(_unchanged(target, result, style)) + "\n"
-    lines = [style.bold(style.good(f"{target}: {_mended(result)}")), "", *_diff(diff, style), ""]
+    lines = [style.bold(style.good(f"{target}: {_mended(result)}")), *_instead(result), "", *_diff(diff, style), ""]
     lines += _proof(result, style)
     for name, texts in (("dropped", result.dropped_text), ("added", result.added_text)):
         lines.append("")
@@ -51,9 +52,17 @@ def _mended(result: PatchResult) -> str:
     return f"{gone}, tools stand {_PLACES[result.placement]}" if moved else gone
 
 
+def _instead(result: PatchResult) -> Iterator[str]:
+    if result.instead is not None:
+        yield from _wrapped(f"not {_PLACES[_OTHER[result.placement]]}: {result.instead}", "  ")
+
+
 def _unchanged(target: str, result: PatchResult, style: Style) -> Iterator[str]:
     if not result.refused:
-        yield style.good(f"{target}: nothing to do, every tool loop only grows already")
+        judged = (
+            "every tool loop only grows already" if result.tools else "judged on chats, every prompt only grows already"
+        )
+        yield style.good(f"{target}: nothing to do, {judged}")
     else:
         yield style.bold(style.bad(f"{target}: refused, nothing was changed"))
         yield from _refusals(result)

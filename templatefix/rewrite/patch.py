@@ -50,6 +50,8 @@ class PatchResult:
     dropped_text: tuple[str, ...] = ()
     added_text: tuple[str, ...] = ()
     apart: str | None = None  # what may differ without tools as well, because it was asked for by name
+    tools: bool = True  # whether tools reach the prompt; without them, chats were judged
+    instead: str | None = None  # why the tools do not stand where they were asked for
 
     def diff(self, name: str = "template") -> str:
         """The change as a unified diff; empty without one."""
@@ -194,7 +196,7 @@ class _Patch:
         found = search.run()
         if found is None:
             return self._unchanged(self._reasons(search))
-        return self._changed(base, found, checks)
+        return self._changed(base, found, checks, search)
 
     def _reasons(self, search: Search) -> list[Refusal]:
         obstacle = search.obstacle
@@ -215,7 +217,14 @@ class _Patch:
         start = self.template.source.position(span.start)
         return f"line {start.line}, column {start.column}"
 
-    def _changed(self, base: Baseline, found: Found, checks: list[Check]) -> PatchResult:
+    def _instead(self, found: Found, search: Search | None) -> str | None:
+        """Why the tools stand elsewhere than asked for: what was wrong with the first place that was tried."""
+        if search is None or found.placement in (None, self.placement):
+            return None
+        obstacle = search.obstacle
+        return "no place for them was found" if obstacle is None else f"{self._place(obstacle.span)}: {obstacle.reason}"
+
+    def _changed(self, base: Baseline, found: Found, checks: list[Check], search: Search | None = None) -> PatchResult:
         after = analyse(found.template)
         known = self.analysis.findings + (analyse(base.template).findings if checks else ())
         gone = {finding.code for finding in known} - {finding.code for finding in after.findings}
@@ -235,12 +244,16 @@ class _Patch:
             after.findings,
             _seen(found.dropped, before),
             _seen(found.added, later),
+            instead=self._instead(found, search),
         )
 
     def _unchanged(self, refused: list[Refusal]) -> PatchResult:
         text = self.template.source.text
         findings = self.analysis.findings
-        return PatchResult(text, text, False, refused=tuple(refused), placement=self.placement, remaining=findings)
+        tools = not isinstance(self.template, GoChatTemplate) or (self.template.uses_tools and not self.template.legacy)
+        return PatchResult(
+            text, text, False, refused=tuple(refused), placement=self.placement, remaining=findings, tools=tools
+        )
 
 
 def _seen(texts: Sequence[str], prompts: Sequence[str]) -> tuple[str, ...]:
