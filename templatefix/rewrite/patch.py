@@ -74,7 +74,7 @@ class PatchResult:
             "remaining": remaining,
             "dropped_text": list(self.dropped_text),
             "added_text": list(self.added_text),
-            "apart": self.apart,
+            **({} if self.apart is None else {"apart": self.apart}),
             "template": self.template,
             "diff": self.diff(),
             "tag": None,
