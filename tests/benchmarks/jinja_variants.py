@@ -1,0 +1,59 @@
+"""How many of the unstable Jinja templates of the corpus become stable with a whole proof; a few minutes.
+
+    python tests/benchmarks/jinja_variants.py
+
+The limit: nine of ten of those that no switch of their own makes stable.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+from templatefix.analysis.analyse import analyse
+from templatefix.chat.jinja import JinjaChatTemplate
+from templatefix.chat.rendering import RenderError
+from templatefix.rewrite.jinja_patch import patch_jinja, switch_of
+from templatefix.rewrite.patch import PatchResult
+
+CORPUS = Path(__file__).resolve().parents[2].parent / "shared" / "corpus" / "jinja_templates.jsonl"
+JUDGES = ("granite3-guardian", "shieldgemma")  # they judge the last exchange, and nothing else is in their prompt
+
+
+def _unstable() -> dict[str, JinjaChatTemplate]:
+    found = {}
+    for row in map(json.loads, CORPUS.read_text().splitlines()):
+        try:
+            template = JinjaChatTemplate(row["template"], bos="<|im_start|>", eos="<|im_end|>")
+        except RenderError:
+            continue
+        if not any(judge in row["id"] for judge in JUDGES) and analyse(template).verdict == "unstable":
+            found[row["id"]] = template
+    return found
+
+
+def _patched(template: JinjaChatTemplate) -> tuple[str, PatchResult]:
+    """The variant with what had to be asked for: nothing, where that is enough."""
+    result = patch_jinja(template)
+    if not result.changed and "TF201" in result.refused[0].reason:
+        return "--select TF201", patch_jinja(template, select=("TF201",))
+    if not result.changed:
+        return "--keep-thinking", patch_jinja(template, keep_thinking=True)
+    return "", result
+
+
+def main() -> int:
+    """Print a line a template; exit code 1 below the limit."""
+    unstable = {name: template for name, template in _unstable().items() if switch_of(template) is None}
+    done = 0
+    for name, template in unstable.items():
+        option, result = _patched(template)
+        done += result.proof.holds
+        print(f"{name:<50} {option or '-':<16} {result.proof.holds!s:<6} {', '.join(result.applied)}", flush=True)
+    print(f"{done} of {len(unstable)}")
+    return int(done < 0.9 * len(unstable))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
