@@ -30,8 +30,8 @@ COMMANDS = (
     "lock",
     "watch",
     "report",
-    "trace",
     "doctor",
+    "trace",
 )
 
 
