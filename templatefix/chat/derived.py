@@ -54,7 +54,7 @@ def derive(tree: Tree) -> Derived:
     response_appended = not names & {"messages", "response"}
     if response_appended:
         names.add("response")
-    think_open, think_close = _think_tags(tree.root)
+    think_open, think_close = _think_tags(tree.root, "thinking" in names)
     capabilities = ["completion"]
     capabilities += ["tools"] if "tools" in names else []
     capabilities += ["insert"] if "suffix" in names else []
@@ -90,28 +90,33 @@ def _collect_names(root: Node, names: set[str]) -> None:
     rest: list[Node] = [root]
     while rest:
         node = rest.pop()
-        if isinstance(node, ListNode):
-            rest.extend(_go_nodes(node))
+        if isinstance(node, TextNode):
+            continue
+        if isinstance(node, (FieldNode, VariableNode)):
+            names.update([name.lower() for name in node.ident])
+        elif isinstance(node, PipeNode):
+            for command in node.cmds:
+                rest += command.args
+        elif isinstance(node, ActionNode):
+            rest.append(node.pipe)
+        elif isinstance(node, ListNode):
+            rest += _go_nodes(node)
+        elif isinstance(node, BranchNode):
+            rest += [part for part in (node.pipe, node.list, node.else_list) if part is not None]
         elif isinstance(node, (TemplateNode, BlockNode)):
             if node.pipe is None:
                 raise UndefinedTemplate("undefined template specified")
             rest.append(node.pipe)
-        elif isinstance(node, ActionNode):
-            rest.append(node.pipe)
-        elif isinstance(node, BranchNode):
-            rest.extend(part for part in (node.pipe, node.list, node.else_list) if part is not None)
-        elif isinstance(node, PipeNode):
-            rest.extend(arg for command in node.cmds for arg in command.args)
-        elif isinstance(node, (FieldNode, VariableNode)):
-            names.update(name.lower() for name in node.ident)
 
 
 # -- tags around thinking
 
 
-def _think_tags(root: ListNode) -> tuple[str, str]:
+def _think_tags(root: ListNode, names_thinking: bool) -> tuple[str, str]:
     """The first and last text of the list that holds `.Thinking` in a range over `.Messages`; the last list wins."""
     opening = closing = ""
+    if not names_thinking:
+        return opening, closing
     for field, around in _fields(root, None, None):
         if field.ident[0] != "Thinking":
             continue

@@ -18,6 +18,7 @@ from templatefix.gotemplate.functions import BUILTINS, Function
 from templatefix.gotemplate.gojson import MarshalError, marshal
 from templatefix.gotemplate.nodes import ListNode
 from templatefix.gotemplate.parser import Tree, parse
+from templatefix.gotemplate.runtime import TEXT
 from templatefix.gotemplate.source import Source
 from templatefix.gotemplate.values import Composite, TracedStr
 
@@ -125,7 +126,7 @@ class GoChatTemplate:
 
     def render_text(self, request: Request) -> str:
         """The prompt alone; raises RenderError."""
-        return "".join([piece[2] for piece in self.raw_pieces(request)])
+        return "".join(map(TEXT, self.raw_pieces(request)))
 
     def render(self, request: Request) -> Rendering:
         """Render a request, `think` taken literally; raises RenderError."""

@@ -63,7 +63,7 @@ def read_request(value: Any) -> Request:
         if not isinstance(rows, list):
             raise BadRequest(f"{key} must be an array, not {_kind(rows)}")
         for index, row in enumerate(rows):
-            if not isinstance(row, Mapping):
+            if row.__class__ is not dict and not isinstance(row, Mapping):
                 raise BadRequest(f"{key}[{index}] must be an object, not {_kind(row)}")
     think, level = value.get("think"), value.get("think_level")
     if isinstance(think, str) and not level:

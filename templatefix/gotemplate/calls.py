@@ -9,7 +9,7 @@ from templatefix.gotemplate.formatting import AddressPrinted
 from templatefix.gotemplate.functions import CallError, Function, go_eq
 from templatefix.gotemplate.nodes import Node
 from templatefix.gotemplate.runtime import At, Context, Expression, State, Unset
-from templatefix.gotemplate.values import INVALID, TracedStr, is_true, origin_of, type_of
+from templatefix.gotemplate.values import INVALID, Slice, TracedStr, is_true, origin_of, type_of
 
 # Pairs of types that compare as Python's own.
 _PLAIN_PAIRS: Final = frozenset({(TracedStr, str), (str, TracedStr), (str, str), (TracedStr, TracedStr), (int, int)})
@@ -100,6 +100,18 @@ def equals_text(context: Context, left: Expression, text: str, call: Node) -> Ex
             raise context.error(state, call, f"error calling eq: {error}") from None
 
     return run_equals_text
+
+
+def length_behind(item: Expression, index: Expression, general: Expression) -> Expression:
+    """`len (slice x i)`, the usual way to ask how many messages are left; what is not plain is left to `general`."""
+
+    def run_length_behind(state: State, dot: Any) -> Any:
+        value, start = item(state, dot), index(state, dot)
+        if value.__class__ is Slice and start.__class__ is int and 0 <= start <= value.stop - value.start:
+            return value.stop - value.start - start
+        return general(state, dot)
+
+    return run_length_behind
 
 
 def invocation(

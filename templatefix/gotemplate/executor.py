@@ -16,6 +16,7 @@ from templatefix.gotemplate.parser import Tree
 from templatefix.gotemplate.runtime import (
     DEFAULT_LIMITS,
     MAX_TEMPLATE_DEPTH,
+    TEXT,
     Context,
     Limits,
     RawPiece,
@@ -80,6 +81,6 @@ class Executor:
             self.main.run(state, root)
         finally:
             self.steps += limits.steps - state.steps
-        if sum([len(text) for _, _, text in state.out]) > limits.output:
+        if sum(map(len, map(TEXT, state.out))) > limits.output:
             raise limit_error(f"output longer than {limits.output} characters", self.tree.source)
         return state.out

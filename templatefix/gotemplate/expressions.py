@@ -33,6 +33,8 @@ from templatefix.gotemplate.values import BOXED, INVALID, holds_any
 # Functions that never return a nil interface.
 _NEVER_NIL: Final = frozenset(BUILTINS) - {"and", "call", "index", "or"}
 
+_PLAIN_OPERANDS: Final = (FieldNode, NumberNode, VariableNode)  # they can be evaluated twice
+
 
 class Expressions:
     """Compiles the pipelines of one template. Variables are resolved here, by the scopes that Go would have then.
@@ -233,7 +235,21 @@ class Expressions:
         if builtin and name == "call":
             found = [_constant(go_string(args[0]) if args else None), *found]
         invoke = calls.invocation(self.context, name, function, call, tuple(found))
+        if builtin and name == "len" and final is None and (sliced := self._sliced(args[0])) is not None:
+            return calls.length_behind(self._argument(sliced[0], "value"), self._sliced_from(sliced[1]), invoke)
         return calls.piped(invoke, operands, final) if args and final is not None else invoke
+
+    def _sliced(self, node: Node) -> tuple[Node, Node] | None:
+        """What `(slice x i)` slices, and from where; None for anything else."""
+        if not isinstance(node, PipeNode) or node.decl or len(node.cmds) != 1 or len(node.cmds[0].args) != 3:
+            return None
+        name, item, index = node.cmds[0].args
+        if not isinstance(name, IdentifierNode) or name.ident != "slice" or not self.context.is_builtin("slice"):
+            return None
+        return (item, index) if all(isinstance(part, _PLAIN_OPERANDS) for part in (item, index)) else None
+
+    def _sliced_from(self, node: Node) -> Expression:
+        return self._bound(node, self._argument(node, "value"))
 
     def _argument(self, node: Node, param: str) -> Expression:
         """An argument, converted to the type of its parameter as Go does."""
@@ -278,6 +294,20 @@ def _unwrapped(evaluate: Expression) -> Expression:
 
 
 def _storing(evaluate: Expression, slots: tuple[int, ...], ranged: Mapping[int, int]) -> Expression:
+    if len(slots) == 1:
+        (only,) = slots
+
+        def store_one(state: State, dot: Any) -> Any:
+            value = evaluate(state, dot)
+            if value is None:
+                value = INVALID
+            state.variables[only] = value
+            if only in ranged:
+                state.variables[ranged[only]] = None
+            return value
+
+        return store_one
+
     def store(state: State, dot: Any) -> Any:
         value = evaluate(state, dot)
         if value is None:

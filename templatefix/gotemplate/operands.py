@@ -50,8 +50,8 @@ def format_value(value: Any) -> str:
         return str(int(value))
     if isinstance(value, float):
         return format_float(value, "g")
-    if isinstance(value, (Slice, Struct)) and value.type.stringer == "json" and value.json is not None:
-        return value.json
+    if isinstance(value, (Map, Slice, Struct)) and value.type.stringer:
+        return _string_method(value, value.type)
     return _format(value, ANY, "v", PLAIN, 0)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any, Final, TypeAlias
 
 from templatefix.gotemplate.errors import ExecError
@@ -15,6 +16,7 @@ from templatefix.gotemplate.source import Source, Span
 from templatefix.gotemplate.values import INVALID, Composite, TracedStr, origin_of, pointed_to, type_of
 
 RawPiece: TypeAlias = tuple[Node, Any, str]
+TEXT: Final[Callable[[RawPiece], str]] = itemgetter(2)
 Expression: TypeAlias = Callable[["State", Any], Any]
 Statement: TypeAlias = Callable[["State", Any], None]
 
