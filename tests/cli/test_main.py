@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.interrupts import heed_interrupts
 
 import templatefix.cli.main as cli
 from templatefix import __version__
@@ -79,8 +80,7 @@ def test_an_interrupt_is_130_without_a_word() -> None:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        # A test run in the background of a shell has its interrupts ignored, and children inherit that.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        preexec_fn=heed_interrupts,
     )
     assert process.stdin is not None
     assert process.stdout is not None

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.interrupts import heed_interrupts
 
 SYSTEM = {"role": "system", "content": "You look after a garden. " * 80}
 
@@ -139,7 +140,11 @@ def test_record_ends_with_an_interrupt(tmp_path: Path) -> None:
     options = ["--listen", "127.0.0.1:0", "--upstream", "http://127.0.0.1:9", "-o", str(out)]
     environment = {**os.environ, "NO_PROXY": "*", "no_proxy": "*"}
     with subprocess.Popen(
-        [*command, "trace", "record", *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment
+        [*command, "trace", "record", *options],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment,
+        preexec_fn=heed_interrupts,
     ) as process:
         assert process.stdout is not None
         said = process.stdout.readline().decode()
