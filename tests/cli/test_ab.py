@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.forgetful import FORGETFUL
 from support.ollama_server import OllamaServer
 
 from templatefix.servers.tokenizer import byte_level
@@ -122,25 +123,6 @@ def test_the_demo_without_an_engine_shows_the_rest(templatefix: Any, no_engine: 
     assert done.code == 2
     assert "idempotent          holds" in done.out
     assert done.err == 'templatefix: the embedded engine is not installed: pip install "templatefix[engine]"\n'
-
-
-FORGETFUL = """\
-{%- for tool in tools or [] %}{{ tool | tojson }}{% endfor %}
-{%- set seen = namespace(last=-1) %}
-{%- for message in messages %}
-    {%- if message.role == 'user' %}{% set seen.last = loop.index0 %}{% endif %}
-{%- endfor %}
-{%- for message in messages %}
-    {{- '<' + message.role + '>' }}
-    {%- if message.reasoning_content and loop.index0 > seen.last %}
-        {{- '<think>' + message.reasoning_content + '</think>' }}
-    {%- endif %}
-    {{- message.content }}
-    {%- for call in message.tool_calls or [] %}{{ call.function | tojson }}{% endfor %}
-    {{- '</' + message.role + '>' }}
-{%- endfor %}
-{%- if add_generation_prompt %}{{ '<assistant>' }}{% endif %}
-"""
 
 
 @needs_engine

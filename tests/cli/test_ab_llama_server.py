@@ -10,28 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.forgetful import FORGETFUL
 from support.llama_program import llama_program
 
 from templatefix.servers.standin import make_standin
 from templatefix.servers.tokenizer import byte_level
 
-FORGETFUL = """\
-{%- for tool in tools or [] %}{{ tool | tojson }}{% endfor %}
-{%- set seen = namespace(last=-1) %}
-{%- for message in messages %}
-    {%- if message.role == 'user' %}{% set seen.last = loop.index0 %}{% endif %}
-{%- endfor %}
-{%- for message in messages %}
-    {{- '<' + message.role + '>' }}
-    {%- if message.reasoning_content and loop.index0 > seen.last %}
-        {{- '<think>' + message.reasoning_content + '</think>' }}
-    {%- endif %}
-    {{- message.content }}
-    {%- for call in message.tool_calls or [] %}{{ call.function | tojson }}{% endfor %}
-    {{- '</' + message.role + '>' }}
-{%- endfor %}
-{%- if add_generation_prompt %}{{ '<assistant>' }}{% endif %}
-"""
 KEEPING = FORGETFUL.replace(" and loop.index0 > seen.last", "")
 ENGINE = ("--engine", "llama-server")
 

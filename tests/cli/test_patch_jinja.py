@@ -7,26 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.forgetful import FORGETFUL
 
 from templatefix.servers.gguf import Field, Kind, Tensor, gguf_bytes, read_metadata
 
-FORGETFUL = """\
-{%- for tool in tools or [] %}{{ tool | tojson }}{% endfor %}
-{%- set seen = namespace(last=-1) %}
-{%- for message in messages %}
-    {%- if message.role == 'user' %}{% set seen.last = loop.index0 %}{% endif %}
-{%- endfor %}
-{%- for message in messages %}
-    {{- '<' + message.role + '>' }}
-    {%- if message.reasoning_content and loop.index0 > seen.last %}
-        {{- '<think>' + message.reasoning_content + '</think>' }}
-    {%- endif %}
-    {{- message.content }}
-    {%- for call in message.tool_calls or [] %}{{ call.function | tojson }}{% endfor %}
-    {{- '</' + message.role + '>' }}
-{%- endfor %}
-{%- if add_generation_prompt %}{{ '<assistant>' }}{% endif %}
-"""
 FIELDS = {"general.architecture": Field(Kind.STRING, "llama"), "general.name": Field(Kind.STRING, "ä")}
 TENSORS = [Tensor("one", (8,), 0, bytes(range(32)))]
 
