@@ -81,6 +81,7 @@ func main() {
 	if err := setDate(*date); err != nil {
 		fatal(err)
 	}
+	usual = template.Today
 	if err := serve(os.Stdin, os.Stdout, *batch); err != nil {
 		fatal(err)
 	}
@@ -91,8 +92,12 @@ func fatal(err error) {
 	os.Exit(2)
 }
 
+// usual is the day for questions that name none.
+var usual = template.Today
+
 func setDate(date string) error {
 	if date == "" {
+		template.Today = usual
 		return nil
 	}
 	day, err := time.Parse(time.DateOnly, date)

@@ -64,7 +64,9 @@ def test_the_block_stands_in_front_with_tools_and_behind_without(name: str) -> N
 
 
 def test_without_a_branch_the_obstacle_is_named() -> None:
-    text = f"{LOOP}<turn>system\n{{{{ .System }}}}{{{{ .Tools }}}}<end>\n<turn>assistant\n"
+    text = (
+        f"{LOOP}<turn>system\n{{{{ .System }}}}{{{{ if .Tools }}}}{{{{ .Tools }}}}{{{{ end }}}}<end>\n<turn>assistant\n"
+    )
     result = patch(GoChatTemplate(text))
     assert not result.changed
     assert {refusal.reason.split(": ")[1] for refusal in result.refused} == {

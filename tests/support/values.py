@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import datetime
 from typing import Any, Final
 
 from templatefix.chat.go import OLLAMA_FUNCTIONS, ollama_functions
@@ -53,14 +54,14 @@ def go_value(data: Any) -> Any:
     return data
 
 
-def execute(template: str, data: Any) -> dict[str, Any]:
-    """What the executor makes of a template over typed JSON, in the oracle's words."""
+def execute(template: str, data: Any, date: datetime.date | None = None) -> dict[str, Any]:
+    """What the executor makes of a template over typed JSON on a day, in the oracle's words."""
     try:
         tree = parse(template, _FUNCTIONS)
     except ParseError as error:
         return {"ok": False, "stage": "parse", "error": error.message}
     try:
-        pieces = Executor(tree, ollama_functions(None)).execute(go_value(data))
+        pieces = Executor(tree, ollama_functions(date)).execute(go_value(data))
     except ExecError as error:
         return {"ok": False, "stage": "exec", "error": error.message}
     return {"ok": True, "output": "".join([text for _, _, text in pieces])}
