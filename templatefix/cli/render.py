@@ -67,10 +67,17 @@ def _day(text: str | None) -> datetime.date | None:
 def _batch(day: datetime.date | None, kind: str, bos: str, eos: str) -> int:
     import gc
 
+    usual = gc.get_threshold()
+    gc.set_threshold(100_000)  # renders leave few cycles behind, and looking for them takes a tenth of the time
+    try:
+        return _answer_all(_renders(day, kind, bos, eos))
+    finally:
+        gc.set_threshold(*usual)
+
+
+def _answer_all(renders: Batch) -> int:
     from templatefix.chat.reading import BadRequest
 
-    gc.set_threshold(100_000)  # renders leave few cycles behind, and looking for them takes a tenth of the time
-    renders = _renders(day, kind, bos, eos)
     bad: list[str] = []
     for number, (line, write) in enumerate(_lines(), 1):
         if line.strip():
