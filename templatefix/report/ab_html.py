@@ -12,6 +12,7 @@ from templatefix import __version__
 from templatefix.lab.figures import AbResult, ArmFigures, RequestFigures
 from templatefix.lab.parts import Kind, Part
 from templatefix.report.ab_words import MEMORY, further_words, percent, verdict_words
+from templatefix.report.html import html_page
 
 _LONG = 16  # requests of a scenario that are shown at once
 _SHOWN: dict[Kind, str] = {
@@ -80,18 +81,8 @@ def ab_html(result: AbResult, templates: Sequence[str] = (), rate: float | None 
 
     `rate`: tokens of a prompt that the user's model reads in a second.
     """
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    pages = Environment(
-        loader=PackageLoader("templatefix.report", "."),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    page = pages.get_template("ab.html.j2")
-    return page.render(
+    return html_page(
+        "ab.html.j2",
         result=result,
         verdict=verdict_words(result),
         words=further_words(result, rate),

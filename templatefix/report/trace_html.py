@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from templatefix import __version__
+from templatefix.report.html import html_page
 from templatefix.report.trace_text import WHO
 from templatefix.trace.blame import LAYERS
 from templatefix.trace.session import Session, Traced
@@ -33,23 +34,14 @@ class Row:
 
 def trace_html(session: Session) -> str:
     """The page."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    pages = Environment(
-        loader=PackageLoader("templatefix.report", "."),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
     requests = session.requests[:_MOST]
     widest = max((request.prompt_tokens for request in requests), default=1) or 1
     conversations: dict[int, list[Row]] = {}
     for request in requests:
         conversations.setdefault(request.conversation, []).append(_row(request, widest))
     lost = sum(session.totals.values())
-    return pages.get_template("trace.html.j2").render(
+    return html_page(
+        "trace.html.j2",
         session=session,
         conversations=conversations,
         totals=[(layer, session.totals[layer], WHO[layer]) for layer in LAYERS if session.totals[layer]],

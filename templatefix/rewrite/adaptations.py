@@ -175,9 +175,7 @@ def _only_more(base: Baseline, adapted: GoChatTemplate, concerned: Callable[[Req
         if traits.get(name) != value:
             return Check(False, 1, f"the {name} was {value!r} and would be {traits.get(name)!r}")
     renders, changed = 0, False
-    requests = [(step.request, step.rendering) for run in (*base.runs, *base.other_runs) for step in run.steps]
-    requests += [(request, before) for request, before in base.chats if isinstance(before, Rendering)]
-    for request, before in requests:
+    for request, before in base.rendered:
         renders += 1
         try:
             after = adapted.render(request)

@@ -118,16 +118,22 @@ class Baseline:
     @cached_property
     def chats(self) -> tuple[tuple[Request, Rendering | RenderError], ...]:
         """Requests without tools, each with what the template makes of it."""
-        requests: dict[int, Request] = {}
+        requests: list[Request] = []
         serve = server_of(self.template)
         for loop in (*(without_tools(loop) for loop in (*other_loops(), *self.core)), *chat_loops()):
             for request in loop.requests:
-                requests[len(requests)] = request
+                requests.append(request)
                 if serve(request) != request:
-                    requests[len(requests)] = serve(request)
-        for request in generated_chats(6 * self.generated, self.seed):
-            requests[len(requests)] = request
-        return tuple([(request, _render(self.template, request)) for request in requests.values()])
+                    requests.append(serve(request))
+        requests += generated_chats(6 * self.generated, self.seed)
+        return tuple([(request, _render(self.template, request)) for request in requests])
+
+    @property
+    def rendered(self) -> tuple[tuple[Request, Rendering], ...]:
+        """Every request that the template could render, of loops and chats."""
+        steps = [(step.request, step.rendering) for run in (*self.runs, *self.other_runs) for step in run.steps]
+        chats = [(request, before) for request, before in self.chats if isinstance(before, Rendering)]
+        return (*steps, *chats)
 
     def run(self, template: ChatTemplate, loops: Iterable[Loop]) -> tuple[LoopRun, ...]:
         """Render loops with a template, requests shaped as for the original."""

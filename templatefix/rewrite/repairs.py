@@ -187,9 +187,7 @@ def _same_but(base: Baseline, repaired: GoChatTemplate, spans: frozenset[Span]) 
     for name, value in before_traits.items():
         if after_traits.get(name) != value:
             return Check(False, 1, f"the {name} was {value!r} and is {after_traits.get(name)!r}")
-    requests = [(step.request, step.rendering) for run in (*base.runs, *base.other_runs) for step in run.steps]
-    requests += [(request, before) for request, before in base.chats if isinstance(before, Rendering)]
-    for request, before in requests:
+    for request, before in base.rendered:
         renders += 1
         try:
             after = repaired.render(request)
