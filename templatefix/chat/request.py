@@ -21,17 +21,6 @@ class Request:
     think_level: str = ""  # "low", "medium", "high", or empty
     empty_tools: bool = False  # an empty list of tools was sent, which prints as [] where no list prints as null
 
-    @classmethod
-    def from_json(cls, row: Mapping[str, Any]) -> Request:
-        """Read a row with `messages`, `tools`, `think` and `think_level`; other keys are ignored."""
-        return cls(
-            messages=tuple(row.get("messages") or ()),
-            tools=tuple(row.get("tools") or ()),
-            think=row.get("think"),
-            think_level=row.get("think_level") or "",
-            empty_tools=row.get("tools") == [],
-        )
-
     def thinking_as_served(self, thinks: bool) -> Request:
         """The request with `think` and its level as Ollama's server fills them in.
 

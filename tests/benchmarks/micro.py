@@ -22,8 +22,8 @@ from support import shared as material
 from support.oracle import Oracle, build_oracle, go_command
 
 from templatefix.chat.go import GoChatTemplate
+from templatefix.chat.reading import read_request
 from templatefix.chat.rendering import RenderError
-from templatefix.chat.request import Request
 from templatefix.gotemplate.functions import BUILTINS
 from templatefix.gotemplate.parser import parse
 
@@ -50,7 +50,7 @@ def main() -> None:
     totals = dict.fromkeys(("go parse", "our parse", "our first render", "go render", "our render"), 0.0)
     parsed = rendered = 0
     row = material.golden_requests()["loop", 4]
-    request = Request.from_json(row)
+    request = read_request(row)
     with Oracle(build_oracle(go, Path(tempfile.gettempdir()) / "templatefix-oracle")) as oracle:
         for entry in material.corpus().values():
             text = entry["template"]

@@ -18,8 +18,8 @@ from support.generated import Template
 from support.oracle import Oracle
 
 from templatefix.chat.go import GoChatTemplate
+from templatefix.chat.reading import read_request
 from templatefix.chat.rendering import RenderError
-from templatefix.chat.request import Request
 
 EXAMPLES = int(os.environ.get("TEMPLATEFIX_FUZZ_EXAMPLES", "2000"))
 DATE = "2026-11-29"
@@ -96,7 +96,7 @@ def draw_tool(random: Random) -> dict[str, Any]:
 
 def ours(template: str, request: dict[str, Any]) -> dict[str, Any]:
     try:
-        rendering = GoChatTemplate(template, date=datetime.date.fromisoformat(DATE)).render(Request.from_json(request))
+        rendering = GoChatTemplate(template, date=datetime.date.fromisoformat(DATE)).render(read_request(request))
     except RenderError as error:
         return {"ok": False, "stage": error.stage, "error": error.message}
     return {"ok": True, "output": rendering.text}

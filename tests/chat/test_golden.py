@@ -11,8 +11,8 @@ from support import shared as material
 from support.oracle import Oracle
 
 from templatefix.chat.go import GoChatTemplate
+from templatefix.chat.reading import read_request
 from templatefix.chat.rendering import RenderError
-from templatefix.chat.request import Request
 
 SCENARIOS = [
     "assistant-last",
@@ -50,7 +50,7 @@ def render(id: str, request: dict[str, Any]) -> dict[str, Any]:
     try:
         if isinstance(template, RenderError):
             raise template
-        rendering = template.render(Request.from_json(request))
+        rendering = template.render(read_request(request))
     except RenderError as error:
         return {"ok": False, "stage": error.stage, "error": error.message}
     assert "".join(piece.text for piece in rendering.pieces) == rendering.text

@@ -11,6 +11,7 @@ from support.shared import GOLDEN_DATE
 
 from templatefix.chat.jinja import JinjaChatTemplate
 from templatefix.chat.jinja_values import Caps
+from templatefix.chat.reading import read_request
 from templatefix.chat.rendering import RenderError
 from templatefix.chat.request import Request
 
@@ -60,7 +61,7 @@ def test_all_golden_renders(
             continue
         total += 1
         where = row.get("scenario"), row.get("step")
-        request = short if row.get("stage") == "start" else Request.from_json(golden_requests[where])
+        request = short if row.get("stage") == "start" else read_request(golden_requests[where])
         found = answer(jinja_corpus[row["id"]]["template"], request)
         if found == {key: row[key] for key in found if key in row}:
             continue

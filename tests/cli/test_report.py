@@ -13,7 +13,7 @@ import pytest
 from support.ollama_server import OllamaServer
 
 from templatefix.chat.go import GoChatTemplate
-from templatefix.chat.request import Request
+from templatefix.chat.reading import read_request
 
 TURNS = "{{ range .Messages }}<{{ .Role }}>{{ .Content }}{{ range .ToolCalls }}{{ json .Function }}{{ end }}\n{{ end }}"
 STABLE = "{{ if .Tools }}<tools>{{ range .Tools }}{{ . }}{{ end }}</tools>{{ end }}\n" + TURNS
@@ -84,7 +84,7 @@ def test_the_requests_show_what_the_report_says(templatefix: Any) -> None:
         body = json.loads(words[words.index("-d") + 1])
         assert body["_debug_render_only"] is True
         assert body["model"] == "prefix-repro"
-        prompts.append(template.render(Request.from_json(body)).data)
+        prompts.append(template.render(read_request(body)).data)
     assert len(prompts) == 2
     first, second = prompts
     at = next(index for index, (a, b) in enumerate(zip(first, second, strict=False)) if a != b)
