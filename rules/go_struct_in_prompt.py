@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from templatefix.analysis.evidence import Evidence
 from templatefix.analysis.findings import Finding
 from templatefix.analysis.rule import Rule
-from templatefix.analysis.structs import datum_printed, is_struct
+from templatefix.analysis.structs import datum_printed, is_list_of_parts, is_silent, is_struct
 from templatefix.chat.go import GoChatTemplate
+from templatefix.chat.rendering import Piece
 from templatefix.gotemplate.source import Span
 
 
@@ -62,14 +63,27 @@ class GoStructInPrompt(Rule):
         for run in evidence.core:
             for step in run.steps:
                 for piece in step.rendering.pieces:
-                    if piece.span not in seen and is_struct(piece):
+                    if piece.span not in seen and (message := _said(evidence, piece)):
                         seen.add(piece.span)
-                        what = "A Go struct" if evidence.template.kind == "go" else "An object in Python's notation"
-                        message = f"{what} stands in the prompt where the model expects JSON: `{piece.text[:60]}…`."
-                        fixable = _is_fixable(evidence, piece.span)
+                        fixable = _is_fixable(evidence, piece)
                         yield self.finding(evidence, message, piece.span, run, step.index, error=True, fixable=fixable)
 
 
-def _is_fixable(evidence: Evidence, span: Span) -> bool:
+def _said(evidence: Evidence, piece: Piece) -> str:
+    """What is wrong with a piece; nothing if it is not wrong."""
+    if evidence.template.kind == "go":
+        what = "A Go struct stands" if is_struct(piece) else ""
+    elif is_silent(piece):
+        return "An object is printed as it is, and llama-server prints no text for one; the model expects JSON here."
+    elif is_list_of_parts(piece):
+        return f"A message's text stands in the prompt as a list in Python's notation: `{piece.text[:60]}…`."
+    else:
+        what = "An object in Python's notation stands" if is_struct(piece) else ""
+    return what and f"{what} in the prompt where the model expects JSON: `{piece.text[:60]}…`."
+
+
+def _is_fixable(evidence: Evidence, piece: Piece) -> bool:
     template = evidence.template
-    return isinstance(template, GoChatTemplate) and datum_printed(template.tree, span) is not None
+    if isinstance(template, GoChatTemplate):
+        return datum_printed(template.tree, piece.span) is not None
+    return not is_list_of_parts(piece)

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from templatefix.analysis.evidence import Evidence
 from templatefix.analysis.findings import Finding
 from templatefix.analysis.gotree_values import TOOLS
 from templatefix.analysis.rule import Rule
+from templatefix.chat.rendering import SwitchedTemplate
 from templatefix.chat.request import Request
 from templatefix.gotemplate.nodes import BranchNode
 from templatefix.gotemplate.source import Span
+
+_OF_A_MESSAGE = re.compile(r"""\w+(?:\[\d+\])?(?:\.tools\b|\[['"]tools['"]\])""")  # the `tools` of something
+_OTHER_NAMES = ("available_tools", "custom_tools", "functions", "tools_list")
 
 
 class ToolsLostAfterResult(Rule):
@@ -81,6 +86,7 @@ class ToolsLostAfterResult(Rule):
                 return
             if never and not any(each.error for each in evidence.core):
                 message = "The template asks for tools but prints no definitions: the model never learns of them."
+                message += _elsewhere(evidence)
                 yield self.finding(evidence, message, _first_mention(evidence), run, step, error=True, fixable=False)
                 return
         if never or any(each.error for each in evidence.core):
@@ -100,6 +106,17 @@ class ToolsLostAfterResult(Rule):
 
 def _has_system(request: Request) -> bool:
     return any(message.get("role") == "system" for message in request.messages)
+
+
+def _elsewhere(evidence: Evidence) -> str:
+    """Where a Jinja template looks for its tools, if not where the server puts them; else nothing."""
+    template = evidence.template
+    if not isinstance(template, SwitchedTemplate):
+        return ""
+    if found := _OF_A_MESSAGE.search(template.source.text):
+        return f" It looks for them in `{found.group()}`; the server hands them over as `tools`, beside the messages."
+    others = sorted(name for name in template.switches if name in _OTHER_NAMES)
+    return f" It prints the variable `{others[0]}`; the server hands them over as `tools`." if others else ""
 
 
 def _first_mention(evidence: Evidence) -> Span:

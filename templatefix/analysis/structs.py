@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterator
 
-from templatefix.chat.rendering import Piece
+from templatefix.chat.rendering import Piece, is_of_tools
 from templatefix.gotemplate.nodes import (
     ActionNode,
     ChainNode,
@@ -22,8 +22,7 @@ from templatefix.gotemplate.parser import Tree
 from templatefix.gotemplate.source import Span
 from templatefix.gotemplate.visitor import walk
 
-_STRUCT = re.compile(r'&?\[?\{(?!["}\s])')
-_OF_MESSAGES = frozenset({"tool_calls", "arguments"})
+_STRUCT = re.compile(r'&?\[?\{[^"}\s]')
 _AS_TEXT = frozenset({"print", "printf", "html"})  # of one value, they give its text
 _MAKE_TEXT = _AS_TEXT | {"println", "js", "urlquery", "json", "currentDate"}
 _FORMATS: tuple[list[str], ...] = ([], ["%v"], ["%+v"], ["%s"])  # that print one value and nothing else
@@ -31,16 +30,26 @@ _FORMATS: tuple[list[str], ...] = ([], ["%v"], ["%+v"], ["%s"])  # that print on
 
 def is_struct(piece: Piece) -> bool:
     """Whether a piece prints a tool, a call, or a part of one, and not as text or JSON."""
-    origin = piece.origin
-    if origin is None or not _STRUCT.match(piece.text):
-        return False
-    if origin.kind not in ("tool", "tools") and not (origin.kind == "message" and origin.field in _OF_MESSAGES):
+    if not _STRUCT.match(piece.text) or not is_of_tools(piece.origin):
         return False
     try:
         json.loads(piece.text)
     except ValueError:
         return True
     return False
+
+
+def is_silent(piece: Piece) -> bool:
+    """Whether a tag of a Jinja template prints an object of a tool or a call: on llama-server that gives no text."""
+    if piece.text or piece.origin is None or piece.origin.field in ("name", "description"):
+        return False  # these are texts, which may be empty
+    return is_of_tools(piece.origin)
+
+
+def is_list_of_parts(piece: Piece) -> bool:
+    """Whether a message's text stands there as the list of parts that it came as, in Python's notation."""
+    origin = piece.origin
+    return origin is not None and origin.field == "content" and piece.text.startswith("[{'type': 'text', ")
 
 
 def datum_printed(tree: Tree, span: Span) -> Node | None:

@@ -27,8 +27,8 @@ class Pass:
 class _Collector:
     """Follows the pieces that print tools; a pass ends where a tool begins anew."""
 
-    def __init__(self, count: int) -> None:
-        self.count = count
+    def __init__(self, tools: Sequence[list[str]]) -> None:
+        self.tools = tools  # the words of each
         self.passes: list[tuple[int, int]] = []
         self._forget()
 
@@ -38,9 +38,8 @@ class _Collector:
         self.tool = -1
 
     def _complete(self) -> bool:
-        return len(self.fields) == self.count and all(
-            fields & {"", "function"} or ("name" in fields and "parameters" in fields)
-            for fields in self.fields.values()
+        return len(self.fields) == len(self.tools) and all(
+            fields & {"", "function"} or fields >= _needed(self.tools[tool]) for tool, fields in self.fields.items()
         )
 
     def close(self) -> None:
@@ -57,12 +56,19 @@ class _Collector:
                 self.fields[tool].add("parameters")
                 self.last = index
             return
-        if tool < self.tool or again:
+        # A definition may name its tool twice; only behind all of them a name begins a new pass.
+        if tool < self.tool or (again and (tool != self.tool or self._complete())):
             self.close()
         if self.first < 0:
             self.first = index
         self.last, self.tool = index, tool
         self.fields.setdefault(tool, set()).add("parameters" if field in _PARAMETERS else field)
+
+
+def _needed(words: Sequence[str]) -> set[str]:
+    """The fields that make a definition; a tool without parameters is defined by its description."""
+    _, told, *parameters = words
+    return {"name", "parameters"} if parameters else {"name", "description"} if told.strip() else {"name"}
 
 
 def _words(tool: Any) -> list[str]:
@@ -76,6 +82,8 @@ def _words(tool: Any) -> list[str]:
 def _printed(piece: Piece, tools: Sequence[list[str]]) -> Iterator[tuple[int, str]]:
     """The tools, with the field, that a piece prints."""
     origin = piece.origin
+    if origin is not None and origin.kind in ("tool", "tools") and not piece.text:
+        return  # an object printed as nothing, or a text that is empty
     if origin is not None and origin.kind == "tools":
         if piece.text.strip():
             for index in range(len(tools)):
@@ -106,8 +114,8 @@ def tool_passes(rendering: Rendering, request: Request) -> tuple[Pass, ...]:
     """The complete passes over the definitions of the request's tools; a list of names is none."""
     if not request.tools:
         return ()
-    collector = _Collector(len(request.tools))
     words = [_words(tool) for tool in request.tools]
+    collector = _Collector(words)
     offsets = [0]
     total = 0
     for index, piece in enumerate(rendering.pieces):

@@ -9,8 +9,9 @@ from typing import Any, Final
 from jinja2 import TemplateRuntimeError, Undefined
 from jinja2.filters import FILTERS as jinja_filters
 
-from templatefix.chat.jinja_json import to_json
-from templatefix.chat.jinja_text import LONGEST, Text, TooLong, join_texts, plain
+from templatefix.chat.jinja_json import mark_of, to_json
+from templatefix.chat.jinja_text import LONGEST, Mark, Text, TooLong, join_texts, marked, plain
+from templatefix.chat.rendering import is_of_tools
 
 
 def shown(value: Any) -> Text:
@@ -18,13 +19,19 @@ def shown(value: Any) -> Text:
     if isinstance(value, str):
         return plain(value)
     if isinstance(value, Mapping):
-        return plain("")
+        return _nothing(value)
     if isinstance(value, (list, tuple, range)):
         return join_texts(_leaves(value))
     if isinstance(value, float):
         text = str(value)
         return plain(f"{value:.1f}" if "e+" in text else text)
     return as_text(value)
+
+
+def _nothing(value: Any) -> Text:
+    """No text; of tools and calls it keeps the origin, so that it can be seen that they are not printed."""
+    mark = mark_of(value)
+    return plain("") if mark is None or not is_of_tools(mark.origin) else marked("", mark)
 
 
 def _leaves(items: Iterable[Any]) -> Iterator[str]:
@@ -44,31 +51,36 @@ def as_text(value: Any) -> Text:
     if isinstance(value, (bool, int, float)):
         return plain(str(value))
     if isinstance(value, (Mapping, list, tuple, range)):
-        return join_texts(_written(value))
+        return join_texts(_written(value, mark_of(value)))
     return plain("")
 
 
-def _written(value: Any) -> Iterator[str]:
+def _written(value: Any, mark: Mark | None) -> Iterator[str]:
+    """A value in Python's notation; what belongs to a request keeps its origin, its marks included."""
+
+    def said(text: str) -> str:
+        return text if mark is None else marked(text, mark)
+
     if isinstance(value, str):
         quote = '"' if "'" in value and '"' not in value else "'"
-        yield from (quote, value, quote)
+        yield said(f"{quote}{value}{quote}") if mark is not None else join_texts((quote, value, quote))
     elif isinstance(value, Mapping):
-        yield "{"
+        yield said("{")
         for index, (key, item) in enumerate(dict.items(value) if isinstance(value, dict) else value.items()):
-            yield ", " if index else ""
-            yield from _written(key)
-            yield ": "
-            yield from _written(item)
-        yield "}"
+            yield said(", " if index else "")
+            yield from _written(key, mark)
+            yield said(": ")
+            yield from _written(item, mark or mark_of(item))
+        yield said("}")
     elif isinstance(value, (list, tuple, range)):
-        yield "(" if isinstance(value, tuple) else "["
+        yield said("(" if isinstance(value, tuple) else "[")
         # Past what watches the use of a value: to be written is no use of its parts.
         for index, item in enumerate(list.__iter__(value) if isinstance(value, list) else value):
-            yield ", " if index else ""
-            yield from _written(item)
-        yield ")" if isinstance(value, tuple) else "]"
+            yield said(", " if index else "")
+            yield from _written(item, mark or mark_of(item))
+        yield said(")" if isinstance(value, tuple) else "]")
     else:
-        yield "None" if value is None else as_text(value)
+        yield said("None" if value is None else as_text(value))
 
 
 def argument(value: Any) -> Text:

@@ -39,7 +39,7 @@ def number(value: float) -> str:
 
 
 def _write(value: Any, parts: list[str], origin: Mark | None, layout: _Layout, depth: int) -> None:
-    mine = origin or _mark(value)
+    mine = origin or mark_of(value)
 
     def say(text: str) -> None:
         if mine is not None:
@@ -75,7 +75,8 @@ def _write(value: Any, parts: list[str], origin: Mark | None, layout: _Layout, d
         say("null")
 
 
-def _mark(value: Any) -> Mark | None:
+def mark_of(value: Any) -> Mark | None:
+    """Where a value of a request comes from; None where it is of the template's own making."""
     if isinstance(value, Record):
         return Mark(None, value.origin, value.message)
     if isinstance(value, Row):

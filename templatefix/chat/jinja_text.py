@@ -243,6 +243,11 @@ def datum(text: str, origin: Origin, message: int | None) -> Text:
     return _text(text, ((len(text), Mark(None, origin, message)),))
 
 
+def marked(text: str, mark: Mark) -> Text:
+    """Text that comes from one place."""
+    return _of(text, mark)
+
+
 def literal(text: str, span: Span) -> Text:
     """Text of the template."""
     return _text(text, ((len(text), Mark(span)),))

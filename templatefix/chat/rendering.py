@@ -24,6 +24,15 @@ class Origin:
     field: str  # "content", "thinking", "role", "name", "arguments", …; for tools: "" is the whole definition
 
 
+def is_of_tools(origin: Origin | None) -> bool:
+    """Whether a datum is a tool, a call, or an object of one."""
+    if origin is None:
+        return False
+    return origin.kind in ("tool", "tools") or (
+        origin.kind == "message" and origin.field in ("tool_calls", "arguments")
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Piece:
     """Text of a prompt, from one template node."""
