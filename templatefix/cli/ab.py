@@ -43,7 +43,13 @@ def run(
     ] = None,
     repeat: Annotated[int, typer.Option(metavar="N", min=1, max=1000, help="Measure so many times.")] = 1,
     attention: Annotated[
-        str | None, typer.Option(metavar="full|swa|recurrent", help="The kind of memory (embedded engine).")
+        str | None, typer.Option(metavar="full|swa|recurrent", help="The kind of memory of the stand-in model.")
+    ] = None,
+    checkpoints: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", min=0, help="States of a window or recurrent memory to go back to (default: the engine's)."
+        ),
     ] = None,
     weights: Annotated[
         str | None, typer.Option(metavar="FILE", help="A GGUF file to run in place of the stand-in (embedded engine).")
@@ -64,7 +70,10 @@ def run(
     server_bin: Annotated[
         str | None, typer.Option("--server-bin", metavar="PATH", help="A llama-server to start, once for each arm.")
     ] = None,
-    model: Annotated[str | None, typer.Option("--model", metavar="FILE", help="The GGUF file to start it on.")] = None,
+    model: Annotated[
+        str | None,
+        typer.Option("--model", metavar="FILE", help="The GGUF file to start it on (default: a stand-in model)."),
+    ] = None,
     log: Annotated[str | None, typer.Option(metavar="FILE", help="The server's log, for its cache figures.")] = None,
     context: Annotated[
         int | None, typer.Option(metavar="TOKENS", min=1, help="A context other than the model's own (Ollama).")
@@ -84,7 +93,7 @@ def run(
     where = known("--engine", engine, ENGINES)
     if a == b == "-":
         raise CliError("A and B cannot both come from standard input")
-    wish = experiment(scenario, size, repeat, attention, weights, live, force_calls, temperature, seed)
+    wish = experiment(scenario, size, repeat, attention, checkpoints, weights, live, force_calls, temperature, seed)
     if from_trace:
         if scenario or size or wish.live is not None:
             raise CliError("--from-trace sends what was recorded: no --scenario, --size or live run goes with it")
@@ -93,7 +102,7 @@ def run(
         raise CliError("--server-bin and --model belong to --engine llama-server")
     options = ServerOptions(url, log, context, yes, server_bin, model, wish)
     if where == "openai":
-        _for_embedded(wish)
+        _for_running(wish)
         compared: tuple[AbResult, Sequence[str]] = engines.ab_on_openai(a, b, options), ()
     else:
         second = None if b is None else resolved(b, kind)
@@ -119,13 +128,15 @@ def _compared(
 ) -> tuple[AbResult, Sequence[str]]:
     """Two templates on an Ollama server, on a llama-server, or on the embedded engine; with the templates' texts."""
     if where == "auto":
-        where = "embedded" if first.shown is None or wish.embedded else "ollama"
+        where = "embedded" if first.shown is None or wish.own_engine else "ollama"
     arm = _arm(first)
     other = _variant(first, arm, keep_thinking) if second is None else _arm(second)
     templates = (arm.template.source.text, other.template.source.text)
     if where == "embedded":
         return on_embedded([arm, other], wish, first), templates
-    _for_embedded(wish)
+    if where == "llama-server" and options.program is not None:
+        return engines.ab_on_llama_server([arm, other], options), templates
+    _for_running(wish)
     if where == "ollama":
         if arm.template.kind == "jinja" or other.template.kind == "jinja":
             raise CliError("Ollama takes no Jinja template from a client: --engine embedded or llama-server")
@@ -133,9 +144,9 @@ def _compared(
     return engines.ab_on_llama_server([arm, other], options), templates
 
 
-def _for_embedded(wish: Experiment) -> None:
-    if wish.embedded:
-        raise CliError(f"{wish.embedded} belongs to the embedded engine: --engine embedded")
+def _for_running(wish: Experiment) -> None:
+    if wish.own_engine:
+        raise CliError(f"{wish.own_engine} is for an engine started for this run: --engine embedded, or --server-bin")
 
 
 def _arm(target: targets.Target) -> Arm:

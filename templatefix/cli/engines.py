@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from templatefix.servers.logs import LogTail
     from templatefix.servers.ollama import OllamaClient
     from templatefix.servers.shown import Shown
+    from templatefix.servers.standin import Standin
     from templatefix.servers.targets import Target
 
 ENGINES = ("auto", "embedded", "ollama", "llama-server", "openai")
@@ -37,7 +38,7 @@ class ServerOptions:
     context: int | None = None  # tokens
     yes: bool = False
     program: str | None = None  # a llama-server to start
-    model: str | None = None  # the GGUF to start it on
+    model: str | None = None  # the GGUF to start it on; None: a stand-in
     wish: Experiment = field(default_factory=Experiment)  # what to measure
 
 
@@ -90,7 +91,7 @@ def _with_what_both_can(options: ServerOptions, shown: Sequence[Shown]) -> Serve
 def ab_on_llama_server(arms: Sequence[Arm], options: ServerOptions) -> AbResult:
     """Both templates, rendered here, on a llama-server that is running; its own template has no part in it.
 
-    With a program and a model it is started twice, once an arm.
+    With a program it is started twice, once an arm, on a model's file or on the stand-in for both.
     """
     from templatefix.servers.llama_server import LlamaServer, LlamaServerEngine
 
@@ -98,31 +99,59 @@ def ab_on_llama_server(arms: Sequence[Arm], options: ServerOptions) -> AbResult:
     if options.program is not None or options.model is not None:
         with _plain_errors(), ExitStack() as stack:
             stack.callback(show, "")
-            return _run([replace(arm, engine=_started(arm, options, stack, show)) for arm in arms], options, show)
+            program, weights = _program(options), _weights(arms, options)
+            arms = [replace(arm, engine=_started(arm, program, weights, options, stack, show)) for arm in arms]
+            return _run(arms, options, show)
     with _plain_errors():
         engine = LlamaServerEngine(LlamaServer(_url(options, "http://127.0.0.1:8080")))
         return _run([replace(arm, engine=engine) for arm in arms], options, show)
 
 
-def _started(arm: Arm, options: ServerOptions, stack: ExitStack, show: Callable[[str], None]) -> Engine:
+def _program(options: ServerOptions) -> Path:
+    if options.program is None or options.url is not None:
+        raise CliError("--server-bin starts a llama-server: --model goes with it, --url does not")
+    found = shutil.which(os.path.expanduser(options.program))
+    if found is None:
+        raise CliError(f"there is no program {options.program}")
+    return Path(found).absolute()
+
+
+def _weights(arms: Sequence[Arm], options: ServerOptions) -> Standin:
+    """The user's model, or a stand-in with the tokenizer and the kind of memory asked for."""
+    from templatefix.lab.embedded import standin_for
+    from templatefix.servers.gguf import read_metadata
+    from templatefix.servers.memory import attention_of
+    from templatefix.servers.standin import Standin
+
+    if options.wish.weights is not None:
+        raise CliError("--weights is for the embedded engine; --model FILE is what --server-bin is started on")
+    if options.model is None:
+        return standin_for(arms, options.wish.loops, attention=options.wish.attention or "full")
+    if options.wish.attention is not None:
+        raise CliError("--attention is for the stand-in model; that of --model has a memory of its own")
+    model = Path(options.model).expanduser()
+    if not model.is_file():
+        raise CliError(f"there is no file {options.model}")
+    kind = attention_of(read_metadata(model, lambda key: not key.startswith("tokenizer.")))
+    return Standin(model, model.name, kind or "full")
+
+
+def _started(
+    arm: Arm, program: Path, weights: Standin, options: ServerOptions, stack: ExitStack, show: Callable[[str], None]
+) -> Engine:
     from templatefix.servers.llama_server import LlamaServerEngine
     from templatefix.servers.llama_start import started
 
-    if options.program is None or options.model is None or options.url is not None:
-        raise CliError("--server-bin and --model go together, and instead of --url")
-    found, model = shutil.which(os.path.expanduser(options.program)), Path(options.model).expanduser()
-    if found is None:
-        raise CliError(f"there is no program {options.program}")
-    program = Path(found).absolute()
-    if not model.is_file():
-        raise CliError(f"there is no file {options.model}")
     folder = Path(stack.enter_context(TemporaryDirectory(prefix="templatefix-")))
+    checkpoints = options.wish.checkpoints
     words = ["-c", str(options.context)] if options.context is not None else []
+    words += ["--ctx-checkpoints", str(checkpoints)] if checkpoints is not None else []
     if arm.template.kind == "jinja":
         (folder / "template.jinja").write_bytes(arm.template.source.data)
         words += ["--jinja", "--chat-template-file", str(folder / "template.jinja")]
     show(f"starting {program.name} for {arm.name}")
-    return LlamaServerEngine(stack.enter_context(started(program, model, folder, words)))
+    server = stack.enter_context(started(program, weights.path, folder, words))
+    return LlamaServerEngine(server, weights.attention, checkpoints)
 
 
 def ab_on_openai(first: str, second: str | None, options: ServerOptions) -> AbResult:
@@ -171,11 +200,14 @@ def _plain_errors() -> Iterator[None]:
     """Say what goes wrong in one sentence."""
     from templatefix.chat.rendering import RenderError
     from templatefix.servers.errors import ServerError
+    from templatefix.servers.gguf import GgufError
     from templatefix.servers.tags import TagExists, TagRefused
     from templatefix.servers.tokenizer import TokenizerError
 
     try:
         yield
+    except GgufError as error:
+        raise CliError(str(error).rstrip(".")) from error
     except (TagExists, TagRefused, ServerError, TokenizerError, RenderError) as error:
         raise CliError(str(error)) from error
 

@@ -34,13 +34,14 @@ class Experiment:
     loops: tuple[Loop, ...] = ()
     repeats: int = 1
     attention: Attention | None = None  # None: as the model has it
+    checkpoints: int | None = None  # None: as many as the engine likes
     weights: Path | None = None
     live: Live | None = None  # None: scripted
 
     @property
-    def embedded(self) -> str:
-        """The option that asks for the embedded engine; empty where none does."""
-        asked = {"--attention": self.attention, "--weights": self.weights}
+    def own_engine(self) -> str:
+        """The option that asks for an engine started for this run; empty where none does."""
+        asked = {"--attention": self.attention, "--checkpoints": self.checkpoints, "--weights": self.weights}
         return next((name for name, value in asked.items() if value is not None), "")
 
     @property
@@ -62,6 +63,7 @@ def experiment(
     size: int | None = None,
     repeats: int = 1,
     attention: str | None = None,
+    checkpoints: int | None = None,
     weights: str | None = None,
     live: bool = False,
     force: bool = False,
@@ -82,6 +84,7 @@ def experiment(
         tuple([scenario.loop() for scenario in scenarios]),
         repeats,
         cast("Attention | None", attention),
+        checkpoints,
         _file(weights),
         _live(force, temperature, seed) if live or force else None,
     )
@@ -161,9 +164,10 @@ def _engine(arms: Sequence[Arm], wish: Experiment, target: Target | None) -> Emb
     from templatefix.lab.embedded import embedded_engine, weights_engine
 
     if wish.weights is not None:
-        return weights_engine(wish.weights)
+        return weights_engine(wish.weights, wish.checkpoints)
     donor, attention = _model(target)
-    return embedded_engine(arms, wish.loops, donor, attention=wish.attention or attention or "full")
+    kind = wish.attention or attention or "full"
+    return embedded_engine(arms, wish.loops, donor, attention=kind, checkpoints=wish.checkpoints)
 
 
 def _model(target: Target | None) -> tuple[Donor | None, Attention | None]:

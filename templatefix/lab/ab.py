@@ -21,8 +21,9 @@ from templatefix.lab.parts import parts_of
 from templatefix.lab.replies import new_ranges, overlapping, reply_index, reply_text
 from templatefix.servers.errors import NotMeasurable
 
+# Ends with a line: no token of a word reaches over it, and a memory that cannot go back may go on from there.
 WARM_UP = (
-    "These words stand for nothing but themselves; they are read once so that all that follows is read alike. " * 2
+    "These words stand for nothing but themselves; they are read once so that all that follows is read alike.\n" * 2
 )
 
 
@@ -164,6 +165,7 @@ class Recorder:
             invalid_reasons=tuple(self._reasons),
             repeats=repeats,
             attention=self._engine.attention,
+            checkpoints=self._engine.checkpoints,
             live=live,
             interrupted=self._interrupted,
         )

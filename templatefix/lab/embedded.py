@@ -27,8 +27,20 @@ def embedded_engine(
     donor: Donor | None = None,
     folder: Path | None = None,
     attention: Attention = "full",
+    checkpoints: int | None = None,
 ) -> EmbeddedEngine:
-    """An engine on a stand-in for these arms; every special token that a template names is one token.
+    """An engine on the stand-in for these arms; raises what making it raises."""
+    return EmbeddedEngine(standin_for(arms, loops, donor, folder, attention), checkpoints=checkpoints)
+
+
+def standin_for(
+    arms: Sequence[Arm],
+    loops: Sequence[Loop],
+    donor: Donor | None = None,
+    folder: Path | None = None,
+    attention: Attention = "full",
+) -> Standin:
+    """A stand-in model for these arms; every special token that a template names is one token.
 
     Without a donor, a Llama 3 template takes the tokenizer of an installed `llama-models`, one of Mistral's that of an
     installed `mistral-common`, any other a byte-level one that has learned the words of the loops. Raises what making
@@ -38,14 +50,14 @@ def embedded_engine(
     markers = [marker for text in texts for marker in markers_in(text)]
     if donor is None:
         donor = from_package() if _LLAMA3 in markers else from_mistral_common(texts[0])
-    return EmbeddedEngine(make_standin(donor or byte_level(_sample(texts, loops)), markers, folder, attention))
+    return make_standin(donor or byte_level(_sample(texts, loops)), markers, folder, attention)
 
 
-def weights_engine(path: Path) -> EmbeddedEngine:
+def weights_engine(path: Path, checkpoints: int | None = None) -> EmbeddedEngine:
     """An engine on real weights, a GGUF file; raises GgufError, OSError."""
     metadata = read_metadata(path, lambda key: not key.startswith("tokenizer."))
     standin = Standin(path, path.name, attention_of(metadata) or "full")
-    return EmbeddedEngine(standin, threads=os.cpu_count() or 1)
+    return EmbeddedEngine(standin, os.cpu_count() or 1, checkpoints)
 
 
 def embedded_chats(engine: EmbeddedEngine, room: int) -> Callable[[Arm], AbstractContextManager[Chat]]:

@@ -50,6 +50,11 @@ class Engine(Protocol):
         """Which kind of memory the model has; None where nobody knows."""
         ...
 
+    @property
+    def checkpoints(self) -> int | None:
+        """How many states of a window or recurrent memory it was told to keep; None where it was told nothing."""
+        ...
+
     def session(self, prompt_bytes: int) -> AbstractContextManager[Session]:
         """Begin a session that remembers nothing, with room for prompts of this size."""
         ...

@@ -114,6 +114,7 @@ class AbResult:
     invalid_reasons: tuple[str, ...] = ()
     repeats: int = 1
     attention: Attention | None = None
+    checkpoints: int | None = None  # as the engine was told
     live: bool = False
     interrupted: bool = False
 
@@ -183,6 +184,7 @@ def to_json(result: AbResult) -> dict[str, Any]:
         "repeats": result.repeats,
         "interval": _interval_json(result.quality),
         "attention": result.attention,
+        "checkpoints": result.checkpoints,
         "live": result.live,
         "interrupted": result.interrupted,
         "quality": _quality_json(result.quality),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from itertools import groupby, zip_longest
+from itertools import groupby, pairwise, zip_longest
 
 from templatefix.lab.figures import AbResult, ArmFigures, RequestFigures
 from templatefix.report.ab_words import further_words, percent, source_words, verdict_words
@@ -12,7 +12,8 @@ WIDTH = 80
 _BLOCK = 37  # columns of one arm
 _LABEL = 5
 _HEAD = f"{'cached / prompt':>16}{'hit':>8}{'fresh':>7}{'new':>6}"
-_FIRST, _LAST = 8, 4  # rows of a long loop that are shown
+_FIRST, _LAST = 8, 4  # rows of a long loop that are shown,
+_STRIKING = 6  # and so many between them that lose what those around them keep
 
 _Rows = tuple[RequestFigures | None, ...]
 
@@ -58,11 +59,24 @@ def _side_by_side(arms: tuple[ArmFigures, ...]) -> list[str]:
 
 
 def _loop(rows: list[_Rows]) -> list[str]:
-    """The rows of a loop; the middle of a long one is left out."""
+    """The rows of a loop; the middle of a long one is left out, but for the few requests that lose much in it."""
     if len(rows) <= _FIRST + _LAST + 1:
         return [_line(row) for row in rows]
-    left_out = f"{'…':>{_LABEL - 1}} {len(rows) - _FIRST - _LAST} more requests"
-    return [*map(_line, rows[:_FIRST]), left_out, *map(_line, rows[-_LAST:])]
+    middle = range(_FIRST, len(rows) - _LAST)
+    striking = [index for index in middle if _loses_much(rows[index])]
+    shown = [*range(_FIRST), *(striking if len(striking) <= _STRIKING else []), *range(middle.stop, len(rows))]
+    lines = [_line(rows[0])]
+    for before, index in pairwise(shown):
+        if index > before + 1:
+            more = index - before - 1
+            lines.append(f"{'…':>{_LABEL - 1}} {more} more request{'s' if more > 1 else ''}")
+        lines.append(_line(rows[index]))
+    return lines
+
+
+def _loses_much(rows: _Rows) -> bool:
+    """Whether an arm reads a tenth of its prompt again."""
+    return any(10 * (row.fresh_tokens - row.new_tokens) >= row.prompt_tokens for row in rows if row)
 
 
 def _line(rows: _Rows) -> str:

@@ -16,8 +16,16 @@ _SAID = {"better": "Better", "same": "The same", "worse": "Worse"}
 
 def source_words(result: AbResult) -> str:
     """Where the figures come from."""
-    memory = f", memory: {MEMORY[result.attention]}" if result.attention in ("swa", "recurrent") else ""
+    memory = f", memory: {memory_words(result)}" if result.attention in ("swa", "recurrent") else ""
     return f"engine {result.engine}, figures from the {result.source}, tokenizer {result.tokenizer}{memory}"
+
+
+def memory_words(result: AbResult) -> str:
+    """Which kind of memory the model has, and how many of its states the engine was told to keep."""
+    kind = MEMORY[result.attention or "full"]
+    if result.checkpoints is None:
+        return kind
+    return f"{kind}, {result.checkpoints or 'no'} checkpoint{'s' if result.checkpoints != 1 else ''}"
 
 
 def verdict_words(result: AbResult) -> str:

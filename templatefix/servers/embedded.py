@@ -37,13 +37,15 @@ class EmbeddedEngine:
     name: Literal["embedded"] = "embedded"
     source: Literal["engine"] = "engine"
 
-    def __init__(self, standin: Standin, threads: int = 1) -> None:
+    def __init__(self, standin: Standin, threads: int = 1, checkpoints: int | None = None) -> None:
         """Nothing is loaded before a session begins.
 
         A model as small as a stand-in reads in tenths of a second; there, more threads would wait for each other.
+        `checkpoints` is how many states of a window or recurrent memory are kept; None: as many as the engine likes.
         """
         self._standin = standin
         self._threads = threads
+        self.checkpoints = checkpoints
         self.tokenizer = standin.tokenizer
         self.attention = standin.attention
 
@@ -54,7 +56,8 @@ class EmbeddedEngine:
         Raises EngineError where the engine is not installed or does not start.
         """
         # A token is a byte at least, so this is always enough; at this width a wide context costs next to nothing.
-        session = EmbeddedSession(self._standin, min(prompt_bytes + _SPARE, CONTEXT), self._threads)
+        context = min(prompt_bytes + _SPARE, CONTEXT)
+        session = EmbeddedSession(self._standin, context, self._threads, self.checkpoints)
         try:
             yield session
         finally:
@@ -64,10 +67,10 @@ class EmbeddedEngine:
 class EmbeddedSession:
     """One engine with one slot; a prompt is compared with the one before it alone."""
 
-    def __init__(self, standin: Standin, context: int, threads: int = 1) -> None:
+    def __init__(self, standin: Standin, context: int, threads: int = 1, checkpoints: int | None = None) -> None:
         """Start it with room for `context` tokens; raises EngineError."""
         self._key = secrets.token_hex(16)
-        self._server = _start(standin, context, threads, self._key)
+        self._server = _start(standin, context, threads, checkpoints, self._key)
         self._address: str = self._server.listening_address.removeprefix("http://")
         self._lead = len(self._tokenize("a", True)) - len(self._tokenize("a", False))
 
@@ -144,7 +147,7 @@ def _reason(answer: Mapping[str, Any]) -> str:
     return str(error.get("message", error) if isinstance(error, Mapping) else error).rstrip(".")
 
 
-def _start(standin: Standin, context: int, threads: int, key: str) -> Any:
+def _start(standin: Standin, context: int, threads: int, checkpoints: int | None, key: str) -> Any:
     try:
         import xllamacpp
     except ImportError:
@@ -164,6 +167,8 @@ def _start(standin: Standin, context: int, threads: int, key: str) -> Any:
     params.api_keys = [key]  # it listens on loopback
     params.cpuparams.n_threads = threads
     params.cpuparams_batch.n_threads = threads
+    if checkpoints is not None:
+        params.n_ctx_checkpoints = checkpoints
     try:
         return xllamacpp.Server(params)
     except RuntimeError as error:

@@ -197,12 +197,18 @@ class LlamaServerEngine:
     name: Literal["llama-server"] = "llama-server"
     source: Literal["engine"] = "engine"
 
-    def __init__(self, server: LlamaServer) -> None:
-        """Raises ServerError where no such server answers."""
+    def __init__(
+        self, server: LlamaServer, attention: Attention | None = None, checkpoints: int | None = None
+    ) -> None:
+        """What its memory is and how many checkpoints it was told to keep, the server itself does not tell.
+
+        Raises ServerError where no such server answers.
+        """
         self._server = server
         path = str(server.props().get("model_path") or "its model")
         self.tokenizer = path.replace("\\", "/").rsplit("/", 1)[-1]
-        self.attention: Attention | None = None  # the server does not tell
+        self.attention = attention
+        self.checkpoints = checkpoints
 
     @contextmanager
     def session(self, prompt_bytes: int) -> Iterator[LlamaSession]:

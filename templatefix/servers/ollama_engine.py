@@ -72,6 +72,7 @@ class OllamaEngine:
         self._source: Source = "estimate"
         self.tokenizer = f"{shown.name} on {client.url}"
         self.attention = attention_of(shown.model_info)
+        self.checkpoints = None  # Ollama has no setting for it
 
     @property
     def source(self) -> Source:

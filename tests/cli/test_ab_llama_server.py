@@ -68,12 +68,37 @@ def test_the_program_is_started_for_both(templatefix: Any, files: Path, program:
     assert second["warm_hit_rate"] > first["warm_hit_rate"]
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="the program is wrapped in a shell script")
+def test_a_state_that_cannot_go_back_loses_the_whole_prompt(templatefix: Any, files: Path, program: Path) -> None:
+    # Without --model the program runs on the stand-in; one checkpoint is gone by the time the thoughts are.
+    given = ("--server-bin", str(program), "--attention", "recurrent", "--checkpoints", "1", "--format", "json")
+    done = templatefix("ab", "a.jinja", "b.jinja", *ENGINE, *given, "--scenario", "thinking", "--size", "300")
+    made = json.loads(done.out)
+    assert (made["invalid_reasons"], made["attention"], made["checkpoints"]) == ([], "recurrent", 1)
+    forgetting, keeping = (arm["requests"][2] for arm in made["arms"])  # the second user turn
+    assert (forgetting["cached_tokens"], keeping["fresh_tokens"]) == (0, keeping["new_tokens"])
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [
         (("--server-bin", "./none", "--model", "a.jinja"), "there is no program ./none"),
-        (("--server-bin", "./none"), "--server-bin and --model go together, and instead of --url"),
+        (("--server-bin", "./none"), "there is no program ./none"),
+        (("--model", "none.gguf"), "--server-bin starts a llama-server: --model goes with it, --url does not"),
+        (
+            ("--server-bin", sys.executable, "--url", "http://127.0.0.1:9"),
+            "--server-bin starts a llama-server: --model goes with it, --url does not",
+        ),
         (("--server-bin", sys.executable, "--model", "none.gguf"), "there is no file none.gguf"),
+        (("--server-bin", sys.executable, "--model", "a.jinja"), "a.jinja is not a GGUF file"),
+        (
+            ("--server-bin", sys.executable, "--model", "none.gguf", "--attention", "swa"),
+            "--attention is for the stand-in model; that of --model has a memory of its own",
+        ),
+        (
+            ("--checkpoints", "1", "--url", "http://127.0.0.1:9"),
+            "--checkpoints is for an engine started for this run: --engine embedded, or --server-bin",
+        ),
     ],
 )
 def test_what_cannot_be_started_is_said(templatefix: Any, files: Path, given: tuple[str, ...], said: str) -> None:
@@ -84,7 +109,7 @@ def test_what_cannot_be_started_is_said(templatefix: Any, files: Path, given: tu
 def test_a_program_that_ends_at_once_is_quoted(templatefix: Any, files: Path) -> None:
     (files / "failing").write_text("#!/bin/sh\necho the model is cut short\nexit 1\n")
     (files / "failing").chmod(0o755)
-    done = templatefix("ab", "a.jinja", "b.jinja", *ENGINE, "--server-bin", "./failing", "--model", "a.jinja")
+    done = templatefix("ab", "a.jinja", "b.jinja", *ENGINE, "--server-bin", "./failing")
     assert done.code == 2
     assert "failing did not start: the model is cut short" in done.err
 

@@ -105,7 +105,7 @@ def test_an_interrupt_shows_what_was_measured(templatefix: Any, monkeypatch: pyt
         (("--attention", "swa", "--weights", "x"), "--attention is for the stand-in model; the weights of a file have"),
         (
             ("--engine", "llama-server", "--url", "http://127.0.0.1:9", "--attention", "swa"),
-            "--attention belongs to the embedded engine: --engine embedded",
+            "--attention is for an engine started for this run: --engine embedded, or --server-bin",
         ),
     ],
 )

@@ -11,13 +11,15 @@ from typing import Any
 
 import pytest
 from support.arms import FIXED, MOVING, arm
+from support.forgetful import FORGETFUL
 
 from templatefix.analysis.loops import Loop, core_loops
+from templatefix.chat.jinja import JinjaChatTemplate
 from templatefix.chat.request import Request
 from templatefix.lab.ab import Arm, Progress, run_ab
 from templatefix.lab.embedded import embedded_engine
 from templatefix.lab.figures import AbResult
-from templatefix.lab.scenario_file import seed_loop
+from templatefix.lab.scenario_file import load, seed_loop
 from templatefix.servers.errors import NotMeasurable
 from templatefix.servers.standin import Attention
 from templatefix.servers.timings import Timings
@@ -240,7 +242,7 @@ def test_prompts_are_told_apart_in_parts(run: Runner) -> None:
 class _Forgetful:
     """An engine whose sessions keep nothing, or refuse."""
 
-    name, source, tokenizer, attention = "embedded", "engine", "none", None
+    name, source, tokenizer, attention, checkpoints = "embedded", "engine", "none", None, None
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
@@ -283,3 +285,16 @@ def test_other_memories_lose_more(tmp_path: Path, attention: Attention) -> None:
     assert other.arms[0].requests[1].cached_tokens == 0, "the system text in front of the tools is lost as well"
     assert full.arms[0].requests[1].cached_tokens > 400
     assert [row.fresh_tokens for row in other.arms[1].requests] == [row.fresh_tokens for row in full.arms[1].requests]
+
+
+@pytest.mark.parametrize("checkpoints", [0, 1])
+def test_a_state_without_a_fitting_checkpoint_is_read_from_the_start(tmp_path: Path, checkpoints: int) -> None:
+    loops = [load("long-turn").sized(1000).loop()]
+    keeping = FORGETFUL.replace(" and loop.index0 > seen.last", "")
+    arms = [Arm("forgets", JinjaChatTemplate(FORGETFUL)), Arm("keeps", JinjaChatTemplate(keeping))]
+    engine = embedded_engine(arms, loops, None, tmp_path, "recurrent", checkpoints)
+    result = run_ab(engine, arms, loops)
+    assert (result.invalid_reasons, result.checkpoints) == ((), checkpoints)
+    for step in (13, 26):  # the user speaks again
+        forgets, keeps = (one.requests[step] for one in result.arms)
+        assert (forgets.cached_tokens, keeps.fresh_tokens) == (0, keeps.new_tokens)

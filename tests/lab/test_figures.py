@@ -75,6 +75,7 @@ def test_json_as_in_the_contract() -> None:
         "repeats": 1,
         "interval": None,
         "attention": None,
+        "checkpoints": None,
         "live": False,
         "interrupted": False,
         "quality": None,

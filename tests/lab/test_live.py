@@ -35,7 +35,7 @@ def with_json(name: str, text: str) -> Arm:
 
 
 class Engine:
-    name, source, tokenizer, attention = "script", "field", "none", None
+    name, source, tokenizer, attention, checkpoints = "script", "field", "none", None, None
 
     def session(self, prompt_bytes: int) -> Any:
         raise AssertionError

@@ -21,6 +21,7 @@ def test_what_is_shipped() -> None:
     assert shipped_names() == [
         "seed-loop",
         "long-session",
+        "long-turn",
         "no-system",
         "parallel-calls",
         "text-with-call",

@@ -75,11 +75,24 @@ def test_the_middle_of_a_long_session_is_left_out() -> None:
     ]
 
 
+def test_a_loss_in_the_middle_is_shown() -> None:
+    rows = [figures("long-turn", step, 1000, 990, 10) for step in range(60)]
+    rows[30] = figures("long-turn", 30, 1000, 0, 10)
+    lines = ab_text(AbResult("embedded", "engine", "t", (ArmFigures("a", tuple(rows)),))).splitlines()
+    middle = lines.index("   … 22 more requests")
+    assert lines[middle + 1] == "  30         0 / 1000   0.00%   1000    10"
+    assert lines[middle + 2] == "   … 25 more requests"
+
+
 def test_the_kind_of_memory_is_said_where_it_matters() -> None:
     result = AbResult("embedded", "engine", "t", (STOCK, STABLE), attention="swa")
     assert ab_text(result).startswith(
         "engine embedded, figures from the engine, tokenizer t, memory: a sliding window\n"
     )
+    first = ab_text(replace(result, attention="recurrent", checkpoints=1)).partition("\n\n")[0]
+    assert first.replace("\n", " ").endswith(", memory: one recurrent state, 1 checkpoint")
+    none = ab_text(replace(result, attention="recurrent", checkpoints=0)).partition("\n\n")[0]
+    assert none.replace("\n", " ").endswith(", memory: one recurrent state, no checkpoints")
 
 
 def test_how_well_a_live_run_went() -> None:
