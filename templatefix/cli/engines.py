@@ -151,7 +151,7 @@ def _started(
         words += ["--jinja", "--chat-template-file", str(folder / "template.jinja")]
     show(f"starting {program.name} for {arm.name}")
     server = stack.enter_context(started(program, weights.path, folder, words))
-    return LlamaServerEngine(server, weights.attention, checkpoints)
+    return LlamaServerEngine(server, weights, checkpoints)
 
 
 def ab_on_openai(first: str, second: str | None, options: ServerOptions) -> AbResult:

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from templatefix.servers.errors import NotMeasurable, ServerRefused, ServerUnreachable
 from templatefix.servers.http import JsonServer
-from templatefix.servers.standin import Attention
+from templatefix.servers.standin import Standin
 from templatefix.servers.timings import Generated, Sampling, Timings
 from templatefix.servers.token_ends import piece_size, sendable, token_ends
 
@@ -197,17 +197,15 @@ class LlamaServerEngine:
     name: Literal["llama-server"] = "llama-server"
     source: Literal["engine"] = "engine"
 
-    def __init__(
-        self, server: LlamaServer, attention: Attention | None = None, checkpoints: int | None = None
-    ) -> None:
-        """What its memory is and how many checkpoints it was told to keep, the server itself does not tell.
+    def __init__(self, server: LlamaServer, weights: Standin | None = None, checkpoints: int | None = None) -> None:
+        """The server does not tell of its memory: what is known of its weights and its checkpoints, the caller says.
 
         Raises ServerError where no such server answers.
         """
         self._server = server
         path = str(server.props().get("model_path") or "its model")
-        self.tokenizer = path.replace("\\", "/").rsplit("/", 1)[-1]
-        self.attention = attention
+        self.tokenizer = weights.tokenizer if weights is not None else path.replace("\\", "/").rsplit("/", 1)[-1]
+        self.attention = weights.attention if weights is not None else None
         self.checkpoints = checkpoints
 
     @contextmanager

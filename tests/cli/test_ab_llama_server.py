@@ -75,6 +75,7 @@ def test_a_state_that_cannot_go_back_loses_the_whole_prompt(templatefix: Any, fi
     done = templatefix("ab", "a.jinja", "b.jinja", *ENGINE, *given, "--scenario", "thinking", "--size", "300")
     made = json.loads(done.out)
     assert (made["invalid_reasons"], made["attention"], made["checkpoints"]) == ([], "recurrent", 1)
+    assert made["tokenizer"] == "byte-level"
     forgetting, keeping = (arm["requests"][2] for arm in made["arms"])  # the second user turn
     assert (forgetting["cached_tokens"], keeping["fresh_tokens"]) == (0, keeping["new_tokens"])
 
