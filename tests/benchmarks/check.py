@@ -1,6 +1,6 @@
 """`templatefix check` of one file and of the corpus: wall time with start included, and peak memory.
 
-    python tests/benchmarks/check.py [--runs 5] [--files N]
+    python tests/benchmarks/check.py [--runs 5] [--files N] [--jinja]
 
 Needs the shared material.
 """
@@ -39,15 +39,18 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--runs", type=int, default=5)
     options.add_argument("--files", type=int, default=None, help="of the corpus; all by default")
+    options.add_argument("--jinja", action="store_true", help="the corpus of Jinja templates")
     given = options.parse_args()
+    corpus = list((material.jinja_corpus() if given.jinja else material.corpus()).values())
+    ending = ".jinja" if given.jinja else ".gotmpl"
     script = str(Path(sysconfig.get_path("scripts")) / "templatefix")
     with tempfile.TemporaryDirectory() as folder:
         files = []
-        for number, row in enumerate(list(material.corpus().values())[: given.files]):
-            file = Path(folder) / f"{number:03d}.gotmpl"
+        for number, row in enumerate(corpus[: given.files]):
+            file = Path(folder) / f"{number:03d}{ending}"
             file.write_text(row["template"], encoding="utf-8", newline="")
             files.append(str(file))
-        tools = [row["tools"] for row in material.corpus().values()].index(True)
+        tools = [row["tools"] for row in corpus].index(True)
         for title, command in {
             "--help": [script, "--help"],
             "check of one file": [script, "check", files[min(tools, len(files) - 1)]],
