@@ -6,11 +6,13 @@ import re
 from collections.abc import Callable
 from json import dumps
 from json.encoder import encode_basestring as quoted
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeAlias
 
 from templatefix.chat.reading import BadRequest, read_json, read_request
 from templatefix.chat.rendering import RenderError
 from templatefix.chat.request import Request, RequestError
+
+Answers: TypeAlias = "tuple[bytes, list[tuple[int, str]], int]"
 
 _MOST: Final = 2048  # templates kept
 _LONE: Final = re.compile("[\ud800-\udfff]")
@@ -32,6 +34,19 @@ class Batch:
         self._make = make
         self._stages = dict(zip(("parse", "exec"), stages, strict=True))
         self._templates: dict[str, Renders | RenderError] = {}
+
+    def answers(self, lines: bytes) -> Answers:
+        """The answers to lines, the lines that are not as they should be (number from 1 and why), how many lines."""
+        answers: list[bytes] = []
+        bad: list[tuple[int, str]] = []
+        rows = lines.removesuffix(b"\n").split(b"\n") if lines else []
+        for number, line in enumerate(rows, 1):
+            if line.strip():
+                try:
+                    answers.append(self.answer(line))
+                except BadRequest as error:
+                    bad.append((number, str(error)))
+        return b"".join(answers), bad, len(rows)
 
     def answer(self, line: bytes) -> bytes:
         """The answer to a line, with its line end; raises BadRequest where the line is not as it should be."""

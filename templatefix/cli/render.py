@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import select
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from io import BufferedReader
 from typing import TYPE_CHECKING, Annotated, cast
 
@@ -19,7 +20,9 @@ if TYPE_CHECKING:
     from templatefix.chat.batch import Batch
     from templatefix.chat.request import Request
 
-_CHUNK = 1 << 20  # bytes read at a time
+_PART = 4 << 20  # bytes read at a time
+_PIPE = 64 * 1024  # bytes in a full pipe
+_MOMENT = 0.002  # seconds
 _SHOWN = 20  # lines that are complained about one by one
 
 
@@ -76,15 +79,16 @@ def _batch(day: datetime.date | None, kind: str, bos: str, eos: str) -> int:
 
 
 def _answer_all(renders: Batch) -> int:
-    from templatefix.chat.reading import BadRequest
+    from templatefix.cli.halves import Halves
 
     bad: list[str] = []
-    for number, (line, write) in enumerate(_lines(), 1):
-        if line.strip():
-            try:
-                write(renders.answer(line))
-            except BadRequest as error:
-                bad.append(f"line {number}: {error}")
+    seen = 0
+    with Halves(renders.answers) as halves:
+        for part in _parts():
+            for answers, problems, lines in halves.answers(part):
+                write_bytes(answers)
+                bad += [f"line {seen + number}: {sentence}" for number, sentence in problems]
+                seen += lines
     for sentence in bad[:_SHOWN]:
         complain(sentence)
     if len(bad) > _SHOWN:
@@ -104,20 +108,33 @@ def _renders(day: datetime.date | None, kind: str, bos: str, eos: str) -> Batch:
     return Batch(lambda text: GoChatTemplate(text, date=day))
 
 
-def _lines() -> Iterator[tuple[bytes, Callable[[bytes], None]]]:
-    """The lines of standard input, each with what takes its answer; answers go out whenever input has to be awaited."""
-    answers: list[bytes] = []
-    rest = b""
+def _parts() -> Iterator[bytes]:
+    """Standard input in parts of whole lines: each is what there is without waiting, so that no answer waits."""
     stdin = cast(BufferedReader, sys.stdin.buffer)
-    while chunk := stdin.read1(_CHUNK):
-        *lines, rest = (rest + chunk).split(b"\n")
-        for line in lines:
-            yield line, answers.append
-        write_bytes(b"".join(answers))
-        answers.clear()
-    if rest:
-        yield rest, answers.append
-        write_bytes(b"".join(answers))
+    rest = b""
+    while chunk := stdin.read1(_PART):
+        chunks = [rest, chunk]
+        size = len(chunk)
+        while size < _PART and chunk and _has_more(stdin, len(chunk)):
+            chunk = stdin.read1(_PART)
+            chunks.append(chunk)
+            size += len(chunk)
+        lines, end, rest = b"".join(chunks).rpartition(b"\n")
+        yield lines + end
+    yield rest
+
+
+def _has_more(stdin: BufferedReader, last: int) -> bool:
+    """Whether input, or its end, can be read now; False where nobody can say.
+
+    Who has filled a pipe, by the size of what was read last, has a moment to fill it again.
+    """
+    if sys.platform == "win32":  # where only sockets can be asked
+        return False
+    try:
+        return bool(select.select([stdin], [], [], _MOMENT if last >= _PIPE else 0)[0])
+    except (OSError, ValueError):
+        return False
 
 
 def _render(
