@@ -46,8 +46,9 @@ class HistoryRewritten(Rule):
         the format, and this is a warning.
 
     Fix safety
-        Where a conversation without thinking is rewritten, the mark is given to every turn or to none. Thinking is
-        left to the template's author.
+        Where a conversation without thinking is rewritten, the mark is given to every turn or to none. Thinking stays
+        in the history of a Jinja template with `patch --keep-thinking`, which changes what the model sees; in a Go
+        template it is left to the author.
     """
 
     CODE = "TF203"
@@ -76,7 +77,8 @@ class HistoryRewritten(Rule):
 
     def check(self, evidence: Evidence) -> Iterator[Finding]:
         """Find assistant and tool turns that a later step has in other words."""
-        for change in evidence.core_changes:
+        # Of changes at one place the first is told: thoughts say more than the marks around them.
+        for change in sorted(evidence.core_changes, key=lambda change: not _drops_thinking(change)):
             if _is_history(change):
                 message = f"A{_an(change)} turn is rendered differently once others follow."
                 if _drops_thinking(change):

@@ -13,7 +13,7 @@ from templatefix.report.style import PLAIN, Style
 from templatefix.report.width import fitted, readable
 
 WIDTH = 80
-ON_REQUEST = ("TF302", "TF303", "TF304")  # what `patch` mends only when it is named
+ON_REQUEST = ("TF302", "TF303", "TF304")  # what `patch` mends in Go templates, and only when it is named
 _NOT_OF_THE_CACHE = ("TF3", "TF4")
 _WORST = ("broken", "unstable", "not-evaluated", "stable")
 
@@ -129,8 +129,9 @@ def _costs(finding: Finding, where: str) -> list[str]:
 def _what_to_do(checked: Checked, finding: Finding) -> Iterator[str]:
     target = shlex.quote(readable(checked.target))
     if finding.fixable:
-        yield f"  fix   templatefix patch {target}"
-    elif finding.code in ON_REQUEST:
+        option = "--keep-thinking " if checked.kind == "jinja" and finding.code == "TF203" else ""
+        yield f"  fix   templatefix patch {option}{target}"
+    elif checked.kind == "go" and finding.code in ON_REQUEST:
         yield f"  fix   on request: templatefix patch --select TF,{finding.code} {target}"
     else:
         yield "  fix   none by patch; the page says what can be done"

@@ -58,6 +58,15 @@ def test_what_is_mended_on_request_says_how() -> None:
         finding("warning", "TF303", False)
     )
     assert set(ON_REQUEST) == {RESULTS, LOST, PARALLEL}
+    lost = replace(checked("unstable", finding("warning", "TF303", False)), kind="jinja")
+    assert "  fix   none by patch; the page says what can be done" in check_text(lost).splitlines()
+
+
+def test_thinking_is_kept_in_a_jinja_template_by_an_option() -> None:
+    dropped = checked("unstable", finding("error", "TF203"))
+    assert "  fix   templatefix patch chat.tmpl" in check_text(dropped).splitlines()
+    kept = check_text(replace(dropped, kind="jinja")).splitlines()
+    assert "  fix   templatefix patch --keep-thinking chat.tmpl" in kept
 
 
 def test_what_has_nothing_to_do_with_the_cache_has_no_cost() -> None:
