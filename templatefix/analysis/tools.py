@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from templatefix.chat.rendering import Piece, Rendering
+from templatefix.chat.rendering import Origin, Piece, Rendering
 from templatefix.chat.request import Request
 
 _SHORT: Final = 40  # characters: a name, no definition
@@ -48,20 +48,20 @@ class _Collector:
             self.passes.append((self.first, self.last))
         self._forget()
 
-    def add(self, index: int, tool: int, field: str) -> None:
-        """Take in a piece that prints a field of a tool."""
+    def add(self, first: int, last: int, tool: int, field: str) -> None:
+        """Take in pieces, from the first to the last, that print a field of a tool."""
         again = field in ("", "function", "name") and field in self.fields.get(tool, ())
         if field == "key":
             if tool in self.fields:
                 self.fields[tool].add("parameters")
-                self.last = index
+                self.last = last
             return
         # A definition may name its tool twice; only behind all of them a name begins a new pass.
         if tool < self.tool or (again and (tool != self.tool or self._complete())):
             self.close()
         if self.first < 0:
-            self.first = index
-        self.last, self.tool = index, tool
+            self.first = first
+        self.last, self.tool = last, tool
         self.fields.setdefault(tool, set()).add("parameters" if field in _PARAMETERS else field)
 
 
@@ -79,30 +79,56 @@ def _words(tool: Any) -> list[str]:
     return [str(function.get("name", "")), told, *(parameters.get("properties") or {})]
 
 
-def _printed(piece: Piece, tools: Sequence[list[str]]) -> Iterator[tuple[int, str]]:
-    """The tools, with the field, that a piece prints."""
-    origin = piece.origin
-    if origin is not None and origin.kind in ("tool", "tools") and not piece.text:
+@dataclass(frozen=True, slots=True)
+class _Print:
+    """Neighbouring pieces that one tag prints of one datum, such as the lines of its JSON, with the blanks between."""
+
+    first: int
+    last: int
+    text: str
+    origin: Origin | None
+
+
+def _prints(pieces: Sequence[Piece]) -> Iterator[_Print]:
+    start = 0
+    while start < len(pieces):
+        origin, last = pieces[start].origin, start
+        if origin is not None and origin.kind in ("tool", "tools") and pieces[start].text:
+            for index in range(start + 1, len(pieces)):
+                following = pieces[index]
+                if following.origin == origin and following.span == pieces[start].span:
+                    last = index
+                elif following.origin is not None or following.text.strip():
+                    break
+        text = pieces[start].text if last == start else "".join([piece.text for piece in pieces[start : last + 1]])
+        yield _Print(start, last, text, origin)
+        start = last + 1
+
+
+def _fields(printed: _Print, tools: Sequence[list[str]]) -> Iterator[tuple[int, str]]:
+    """The tools, with the field, that are printed."""
+    origin, text = printed.origin, printed.text
+    if origin is not None and origin.kind in ("tool", "tools") and not text:
         return  # an object printed as nothing, or a text that is empty
     if origin is not None and origin.kind == "tools":
-        if piece.text.strip():
-            for index in range(len(tools)):
+        for index in range(len(tools)):
+            if _shows(text, tools, index):
                 yield index, ""
         return
     if origin is not None and origin.kind == "tool":
         # The word before a value, printed as one of the definition's own keys, is not the definition.
-        whole = origin.field not in ("", "function") or _shows(piece.text, tools, origin.index)
+        whole = origin.field not in ("", "function") or _shows(text, tools, origin.index)
         yield origin.index, origin.field if whole else "part"
-    if len(piece.text) > _SHORT:
+    if len(text) > _SHORT:
         # Text that was put together in a variable has no origin, or that of one of its parts.
         for index, words in enumerate(tools):
             named = origin is not None and origin.kind == "tool" and origin.index == index
-            if not named and all(words) and all(word in piece.text for word in words):
+            if not named and all(words) and all(word in text for word in words):
                 yield index, ""
     elif origin is None:
         # The keys of a map have no origin.
         for index, words in enumerate(tools):
-            if piece.text in words[2:]:
+            if text in words[2:]:
                 yield index, "key"
 
 
@@ -118,9 +144,10 @@ def tool_passes(rendering: Rendering, request: Request) -> tuple[Pass, ...]:
     collector = _Collector(words)
     offsets = [0]
     total = 0
-    for index, piece in enumerate(rendering.pieces):
-        for tool, field in _printed(piece, words):
-            collector.add(index, tool, field)
+    for printed in _prints(rendering.pieces):
+        for tool, field in _fields(printed, words):
+            collector.add(printed.first, printed.last, tool, field)
+    for piece in rendering.pieces:
         total += len(piece.text.encode("utf-8", "surrogateescape"))
         offsets.append(total)
     collector.close()

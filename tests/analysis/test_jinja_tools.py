@@ -52,6 +52,10 @@ def judged(text: str) -> Analysis:
         ("{% for tool in tools %}{{ tool | tojson }} {{ tool.function.name }}!{% endfor %}", 1),
         ("{{ tools }}", 0),  # the server prints nothing for objects
         ("{{ '' ~ tools }}", 1),
+        ("{{ tools | tojson(indent=4) | indent(8) }}", 1),  # one datum in many lines
+        ("{{ tools | tojson(indent=4) | indent(8) }} Again: {{ tools | tojson(indent=4) | indent(8) }}", 2),
+        ("{% for line in (tools | tojson(indent=1)).split('\\n') %}{{ line }}\n{% endfor %}", 1),
+        ("{% for tool in tools %}{{ tool | tojson(indent=2) | indent(2) }}{% endfor %}", 1),
     ],
 )
 def test_passes_over_the_definitions(text: str, count: int) -> None:
