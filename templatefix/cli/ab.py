@@ -135,13 +135,13 @@ def _compared(
     if where == "embedded":
         return on_embedded([arm, other], wish, first), templates
     if where == "llama-server" and options.program is not None:
-        return engines.ab_on_llama_server([arm, other], options), templates
+        return engines.ab_on_llama_server([arm, other], options, first), templates
     _for_running(wish)
     if where == "ollama":
         if arm.template.kind == "jinja" or other.template.kind == "jinja":
             raise CliError("Ollama takes no Jinja template from a client: --engine embedded or llama-server")
         return engines.ab_on_ollama(first, second, other.template.source.text, options), templates
-    return engines.ab_on_llama_server([arm, other], options), templates
+    return engines.ab_on_llama_server([arm, other], options, first), templates
 
 
 def _for_running(wish: Experiment) -> None:

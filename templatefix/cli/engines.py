@@ -10,7 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from templatefix.cli.experiment import Experiment
+from templatefix.cli.experiment import Experiment, model_of
 from templatefix.cli.output import CliError, complain, confirm, progress_line
 
 if TYPE_CHECKING:
@@ -88,10 +88,11 @@ def _with_what_both_can(options: ServerOptions, shown: Sequence[Shown]) -> Serve
     return replace(options, wish=options.wish.without_thinking())
 
 
-def ab_on_llama_server(arms: Sequence[Arm], options: ServerOptions) -> AbResult:
+def ab_on_llama_server(arms: Sequence[Arm], options: ServerOptions, first: Target) -> AbResult:
     """Both templates, rendered here, on a llama-server that is running; its own template has no part in it.
 
-    With a program it is started twice, once an arm, on a model's file or on the stand-in for both.
+    With a program it is started twice, once an arm, on a model's file or on the stand-in for both, which has the
+    tokenizer and the kind of memory of the first target where these are known.
     """
     from templatefix.servers.llama_server import LlamaServer, LlamaServerEngine
 
@@ -99,7 +100,7 @@ def ab_on_llama_server(arms: Sequence[Arm], options: ServerOptions) -> AbResult:
     if options.program is not None or options.model is not None:
         with _plain_errors(), ExitStack() as stack:
             stack.callback(show, "")
-            program, weights = _program(options), _weights(arms, options)
+            program, weights = _program(options), _weights(arms, options, first)
             arms = [replace(arm, engine=_started(arm, program, weights, options, stack, show)) for arm in arms]
             return _run(arms, options, show)
     with _plain_errors():
@@ -116,7 +117,7 @@ def _program(options: ServerOptions) -> Path:
     return Path(found).absolute()
 
 
-def _weights(arms: Sequence[Arm], options: ServerOptions) -> Standin:
+def _weights(arms: Sequence[Arm], options: ServerOptions, first: Target) -> Standin:
     """The user's model, or a stand-in with the tokenizer and the kind of memory asked for."""
     from templatefix.lab.embedded import standin_for
     from templatefix.servers.gguf import read_metadata
@@ -126,7 +127,8 @@ def _weights(arms: Sequence[Arm], options: ServerOptions) -> Standin:
     if options.wish.weights is not None:
         raise CliError("--weights is for the embedded engine; --model FILE is what --server-bin is started on")
     if options.model is None:
-        return standin_for(arms, options.wish.loops, attention=options.wish.attention or "full")
+        donor, attention = model_of(first)
+        return standin_for(arms, options.wish.loops, donor, attention=options.wish.attention or attention or "full")
     if options.wish.attention is not None:
         raise CliError("--attention is for the stand-in model; that of --model has a memory of its own")
     model = Path(options.model).expanduser()

@@ -165,15 +165,20 @@ def _engine(arms: Sequence[Arm], wish: Experiment, target: Target | None) -> Emb
 
     if wish.weights is not None:
         return weights_engine(wish.weights, wish.checkpoints)
-    donor, attention = _model(target)
+    donor, attention = model_of(target)
     kind = wish.attention or attention or "full"
     return embedded_engine(arms, wish.loops, donor, attention=kind, checkpoints=wish.checkpoints)
 
 
-def _model(target: Target | None) -> tuple[Donor | None, Attention | None]:
-    """The tokenizer of a model on the server and its kind of memory, where it tells; of anything else None."""
-    if target is None or target.shown is None:
+def model_of(target: Target | None) -> tuple[Donor | None, Attention | None]:
+    """The tokenizer of a target and its kind of memory, where a server or a GGUF file tells them; else None."""
+    if target is None:
         return None, None
+    if target.shown is None:
+        from templatefix.servers.tokenizer import from_gguf
+
+        donor = from_gguf(target.path) if target.kind == "gguf" and target.path is not None else None
+        return donor, target.jinja.memory if target.jinja is not None else None
     from templatefix.servers.errors import ServerError
     from templatefix.servers.memory import attention_of
     from templatefix.servers.ollama import OllamaClient

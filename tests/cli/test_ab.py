@@ -12,7 +12,8 @@ import pytest
 from support.forgetful import FORGETFUL
 from support.ollama_server import OllamaServer
 
-from templatefix.servers.tokenizer import byte_level
+from templatefix.servers.standin import standin_bytes
+from templatefix.servers.tokenizer import Tokenizer, byte_level
 
 MODEL = (
     "{{ .Tools }}{{ range .Messages }}<{{ .Role }}>{{ .Content }}"
@@ -144,3 +145,14 @@ def test_no_jinja_template_is_sent_to_ollama(templatefix: Any, alone: Path) -> N
     done = templatefix("ab", "forgetful.jinja", "forgetful.jinja", "--engine", "ollama")
     assert done.code == 2
     assert "Ollama takes no Jinja template" in done.err
+
+
+@needs_engine
+def test_a_gguf_is_measured_with_its_own_tokenizer_and_memory(templatefix: Any, alone: Path) -> None:
+    metadata = {**byte_level(FORGETFUL * 3).read().metadata, "tokenizer.chat_template": FORGETFUL}
+    (alone / "model.gguf").write_bytes(standin_bytes(Tokenizer(metadata), "recurrent"))
+    given = ("--keep-thinking", "--scenario", "thinking", "--size", "300", "--checkpoints", "1", "--format", "json")
+    made = json.loads(templatefix("ab", "model.gguf", *given).out)
+    assert (made["valid"], made["tokenizer"], made["attention"]) == (True, "model.gguf", "recurrent")
+    forgets, keeps = (arm["requests"][2] for arm in made["arms"])  # the second user turn
+    assert (forgets["cached_tokens"], keeps["fresh_tokens"]) == (0, keeps["new_tokens"])
