@@ -100,9 +100,18 @@ class LlamaServer(JsonServer):
             raise self.stranger("its properties are no object")
         return answer
 
-    def apply_template(self, messages: Sequence[Any], tools: Sequence[Any] = ()) -> str:
-        """The prompt that the server makes of messages with the template it was started with."""
-        body = {"messages": list(messages), **({"tools": list(tools)} if tools else {})}
+    def apply_template(
+        self, messages: Sequence[Any], tools: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> str:
+        """The prompt that the server makes of messages with the template it was started with.
+
+        `kwargs` are variables of the template, as a client sets them.
+        """
+        body: dict[str, Any] = {"messages": list(messages)}
+        if tools:
+            body["tools"] = list(tools)
+        if kwargs:
+            body["chat_template_kwargs"] = dict(kwargs)
         answer = self.ask("POST", "/apply-template", body)
         prompt = answer.get("prompt") if isinstance(answer, dict) else None
         if not isinstance(prompt, str):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -27,7 +28,7 @@ class OpenAiServer(JsonServer):
         """
         body: dict[str, Any] = {
             "model": model,
-            "messages": [openai_message(message) for message in messages],
+            "messages": openai_messages(messages),
             **({"tools": list(tools)} if tools else {}),
             "max_tokens": 1,
             "temperature": 0,
@@ -49,28 +50,42 @@ class OpenAiServer(JsonServer):
         return Timings(cached, usage["prompt_tokens"] - cached, took)
 
 
-def openai_message(message: Mapping[str, Any]) -> dict[str, Any]:
-    """A message of Ollama's API as OpenAI's has it: arguments are text, calls and results have an id."""
-    made = {key: value for key, value in message.items() if key in ("role", "content")}
-    calls = message.get("tool_calls") or []
-    if calls:
-        made["tool_calls"] = [_call(index, call) for index, call in enumerate(calls)]
-    if message.get("role") == "tool":
-        made["tool_call_id"] = str(message.get("tool_call_id") or _id(0))
+def openai_messages(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Messages of Ollama's API as OpenAI's has them: arguments are text, calls without an id are numbered, and a result
+    has that of the first call before it that none has answered. Thoughts go along as `reasoning_content`.
+    """
+    count = 0
+    unanswered: deque[str] = deque()
+    made = []
+    for message in messages:
+        found = {key: value for key, value in message.items() if key in ("role", "content")}
+        if message.get("thinking"):
+            found["reasoning_content"] = message["thinking"]
+        if message.get("tool_calls"):
+            calls = [_call(call, count + number) for number, call in enumerate(message["tool_calls"], 1)]
+            count += len(calls)
+            unanswered = deque(call["id"] for call in calls)
+            found["tool_calls"] = calls
+        if message.get("role") == "tool":
+            own = str(message.get("tool_call_id") or "") or (unanswered[0] if unanswered else _id(0))
+            if own in unanswered:
+                unanswered.remove(own)
+            found["tool_call_id"] = own
+        made.append(found)
     return made
 
 
-def _call(index: int, call: Mapping[str, Any]) -> dict[str, Any]:
+def _call(call: Mapping[str, Any], number: int) -> dict[str, Any]:
     import json
 
     function = call["function"]
     arguments = json.dumps(function.get("arguments") or {}, ensure_ascii=False)
     return {
-        "id": str(call.get("id") or _id(index)),
+        "id": str(call.get("id") or _id(number)),
         "type": "function",
         "function": {"name": function["name"], "arguments": arguments},
     }
 
 
-def _id(index: int) -> str:
-    return f"call{index:05d}"  # nine letters and digits: some templates insist on it
+def _id(number: int) -> str:
+    return f"call{number:05d}"  # nine letters and digits: some templates insist on it

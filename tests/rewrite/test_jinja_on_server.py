@@ -13,7 +13,7 @@ from templatefix.analysis.stability import common_prefix
 from templatefix.chat.jinja import JinjaChatTemplate
 from templatefix.rewrite.jinja_patch import patch_jinja
 from templatefix.servers.llama_server import LlamaServer
-from templatefix.servers.openai_api import openai_message
+from templatefix.servers.openai_api import openai_messages
 from templatefix.servers.standin import make_standin
 from templatefix.servers.tokenizer import byte_level
 
@@ -56,11 +56,7 @@ def prompts(text: str, folder: Path) -> list[bytes]:
     with running_llama(program, model.path, folder, options) as running:
         server = LlamaServer(running.url)
         for request in thinking_loop().requests:
-            messages = [
-                {**openai_message(message), "reasoning_content": message.get("thinking", "")}
-                for message in request.messages
-            ]
-            made.append(server.apply_template(messages, list(request.tools)).encode())
+            made.append(server.apply_template(openai_messages(request.messages), request.tools).encode())
     return made
 
 

@@ -25,7 +25,7 @@ from templatefix.servers.errors import (
 from templatefix.servers.llama_server import LlamaServer, LlamaServerEngine, LlamaSession, server_url
 from templatefix.servers.log_events import LoggedRequest
 from templatefix.servers.logs import read_log
-from templatefix.servers.openai_api import OpenAiServer, openai_message
+from templatefix.servers.openai_api import OpenAiServer, openai_messages
 from templatefix.servers.standin import make_standin
 from templatefix.servers.timings import Sampling
 from templatefix.servers.tokenizer import byte_level
@@ -124,24 +124,26 @@ def test_messages_by_the_servers_own_template(program: LlamaProgram) -> None:
     assert first.prompt_tokens / 2 < second.cached_tokens < second.prompt_tokens
 
 
-def test_a_call_as_openai_has_it() -> None:
-    call = {"function": {"name": "look_up", "arguments": {"word": "owl", "n": 2}}}
-    assert openai_message({"role": "assistant", "content": "", "tool_calls": [call]}) == {
+def test_a_conversation_as_openai_has_it() -> None:
+    def turn(*words: str) -> dict[str, Any]:
+        calls = [{"function": {"name": "look_up", "arguments": {"word": word, "n": 2}}} for word in words]
+        return {"role": "assistant", "content": "", "thinking": "Hm.", "tool_calls": calls}
+
+    def call(number: int, word: str) -> dict[str, Any]:
+        function = {"name": "look_up", "arguments": f'{{"word": "{word}", "n": 2}}'}
+        return {"id": f"call0000{number}", "type": "function", "function": function}
+
+    result = {"role": "tool", "content": "a bird", "tool_name": "look_up"}
+    made = openai_messages([turn("owl", "bat"), result, result, turn("elk"), result, {**result, "tool_call_id": "own"}])
+    assert made[0] == {
         "role": "assistant",
         "content": "",
-        "tool_calls": [
-            {
-                "id": "call00000",
-                "type": "function",
-                "function": {"name": "look_up", "arguments": '{"word": "owl", "n": 2}'},
-            }
-        ],
+        "reasoning_content": "Hm.",
+        "tool_calls": [call(1, "owl"), call(2, "bat")],
     }
-    assert openai_message({"role": "tool", "content": "a bird", "tool_name": "look_up"}) == {
-        "role": "tool",
-        "content": "a bird",
-        "tool_call_id": "call00000",
-    }
+    assert made[1] == {"role": "tool", "content": "a bird", "tool_call_id": "call00001"}
+    assert made[3]["tool_calls"] == [call(3, "elk")]
+    assert [one.get("tool_call_id") for one in made] == [None, "call00001", "call00002", None, "call00003", "own"]
 
 
 @pytest.mark.parametrize(

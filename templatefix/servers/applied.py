@@ -1,0 +1,131 @@
+"""A Jinja template in the real llama-server: whether its prompts are those that the proof was made with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from templatefix.analysis.loops import Loop
+from templatefix.chat.jinja import JinjaChatTemplate
+from templatefix.chat.request import Request
+from templatefix.servers.errors import ServerError, ServerRefused
+from templatefix.servers.llama_server import LlamaServer
+from templatefix.servers.llama_start import started
+from templatefix.servers.openai_api import openai_messages
+from templatefix.servers.standin import standin_bytes
+from templatefix.servers.tokenizer import PREFIX, Tokenizer, byte_level
+
+_OPTIONS = ("-c", "512", "--no-warmup")  # nothing is read or generated
+
+
+class NotAsProved(Exception):
+    """The server makes another prompt than the proof was made with; the string is a clause that says which."""
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """What came of a comparison: how many prompts were equal, and why no more were compared, if so."""
+
+    prompts: int
+    refused: str = ""  # in the server's words
+
+
+def check_applied(
+    program: Path, variant: JinjaChatTemplate, original: JinjaChatTemplate, loops: Sequence[Loop]
+) -> Applied:
+    """Render the loops with the program's own `/apply-template`, and compare every prompt with ours.
+
+    What the server refuses of the variant it must refuse of the original as well; then the comparison ends there.
+    Raises NotAsProved at the first difference.
+    """
+    count = 0
+    try:
+        with _serving(program, variant) as server:
+            ours = _as_on(server, variant)
+            for loop in loops:
+                for step, request in enumerate(loop.requests):
+                    where = f"request {step + 1} of the loop {loop.name}"
+                    theirs = _applied(server, request, where)
+                    if theirs != ours.render(request).text:
+                        raise NotAsProved(f"llama-server's own render of {where} is not ours")
+                    count += 1
+    except _Refused as refusal:
+        if not _refuses(program, original, refusal.request):
+            raise NotAsProved(str(refusal)) from refusal
+        return Applied(count, str(refusal))
+    return Applied(count)
+
+
+class _Refused(Exception):
+    """The server does not start with a template, or refuses a request."""
+
+    def __init__(self, sentence: str, request: Request | None = None) -> None:
+        super().__init__(sentence)
+        self.request = request
+
+
+def _refuses(program: Path, template: JinjaChatTemplate, request: Request | None) -> bool:
+    try:
+        with _serving(program, template) as server:
+            if request is not None:
+                _applied(server, request, "a request")
+    except _Refused:
+        return True
+    return False
+
+
+@contextmanager
+def _serving(program: Path, template: JinjaChatTemplate) -> Iterator[LlamaServer]:
+    with TemporaryDirectory(prefix="templatefix-") as name:
+        folder = Path(name)
+        file = folder / "template.jinja"
+        file.write_bytes(template.source.data)
+        model = folder / "model.gguf"
+        model.write_bytes(standin_bytes(_vocabulary(template)))
+        with ExitStack() as stack:
+            options = ("--jinja", "--chat-template-file", str(file), *_OPTIONS)
+            try:
+                server = stack.enter_context(started(program, model, folder, options))
+            except ServerError as error:
+                raise _Refused(str(error)) from error
+            yield server
+
+
+def _vocabulary(template: JinjaChatTemplate) -> Tokenizer:
+    """A small one, with the template's tokens for the beginning and the end of a text."""
+    ends = {"bos": template.bos, "eos": template.eos}
+    made = byte_level(template.source.text).read().with_markers(filter(None, ends.values()))
+    numbers = {f"{PREFIX}{key}_token_id": made.tokens.index(token) for key, token in ends.items() if token}
+    return Tokenizer({**made.metadata, **numbers})
+
+
+def _as_on(server: LlamaServer, template: JinjaChatTemplate) -> JinjaChatTemplate:
+    """The template with the tokens of the server's model."""
+    told = server.props()
+    return JinjaChatTemplate(
+        template.source,
+        bos=str(told.get("bos_token") or ""),
+        eos=str(told.get("eos_token") or ""),
+        caps=template.caps,
+        kwargs=template.kwargs,
+    )
+
+
+def _applied(server: LlamaServer, request: Request, where: str) -> str:
+    kwargs = {} if request.think is None else {"enable_thinking": request.think}
+    try:
+        return server.apply_template(_messages(request), request.tools, kwargs)
+    except ServerRefused as error:
+        raise _Refused(f"llama-server refuses {where}: {error.message}", request) from error
+
+
+def _messages(request: Request) -> list[dict[str, Any]]:
+    made = openai_messages(request.messages)
+    for message, found in zip(request.messages, made, strict=True):
+        if message.get("tool_name"):
+            found["name"] = message["tool_name"]
+    return made

@@ -1,0 +1,62 @@
+"""A Jinja template in the real llama-server: its prompts against ours."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from support.forgetful import FORGETFUL
+from support.llama_program import llama_script
+
+from templatefix.analysis.loops import core_loops, thinking_loop
+from templatefix.chat.jinja import JinjaChatTemplate
+from templatefix.chat.jinja_values import Caps
+from templatefix.servers.applied import Applied, NotAsProved, check_applied
+
+LOOPS = (core_loops()[0], core_loops()[2], thinking_loop())  # one call, several at once, thoughts
+PROMPTS = sum(len(loop.requests) for loop in LOOPS)
+PLAIN = JinjaChatTemplate("{{ bos_token }}" + FORGETFUL, bos="<|im_start|>", eos="<|im_end|>")
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the program is wrapped in a shell script")
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Path:
+    return llama_script(tmp_path)
+
+
+def test_every_prompt_is_the_server_s_own(program: Path) -> None:
+    assert check_applied(program, PLAIN, PLAIN, LOOPS) == Applied(PROMPTS)
+
+
+def test_a_prompt_that_is_another_is_found(program: Path) -> None:
+    # Told that arguments are text, we print them as such; the server finds out that they may be objects.
+    told = JinjaChatTemplate(PLAIN.source, bos=PLAIN.bos, eos=PLAIN.eos, caps=Caps(supports_object_arguments=False))
+    with pytest.raises(
+        NotAsProved, match=r"^llama-server's own render of request 2 of the loop single-call is not ours$"
+    ):
+        check_applied(program, told, PLAIN, LOOPS)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("{% if tools %}{{ raise_exception('No tools.') }}{% endif %}" + FORGETFUL, "No tools."),
+        ("{{ raise_exception('Not today.') }}", "Not today."),
+    ],
+    ids=["request", "start"],
+)
+def test_what_the_server_refuses(program: Path, text: str, reason: str) -> None:
+    refused = JinjaChatTemplate(text)
+    with pytest.raises(NotAsProved, match=reason if "tools" in text else "did not start"):
+        check_applied(program, refused, PLAIN, LOOPS)
+    found = check_applied(program, refused, refused, LOOPS)
+    assert (found.prompts, bool(found.refused)) == (0, True)
+
+
+def test_a_program_that_does_not_start_is_no_fault_of_the_variant(tmp_path: Path) -> None:
+    broken = tmp_path / "broken"
+    broken.write_text("#!/bin/sh\necho no library\nexit 1\n")
+    broken.chmod(0o755)
+    assert check_applied(broken, PLAIN, PLAIN, LOOPS) == Applied(0, f"{broken} did not start: no library")
