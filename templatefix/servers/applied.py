@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -28,10 +29,11 @@ class NotAsProved(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """What came of a comparison: how many prompts were equal, and why no more were compared, if so."""
+    """What came of a comparison."""
 
-    prompts: int
-    refused: str = ""  # in the server's words
+    prompts: int  # that were equal
+    refused: int = 0  # that the server makes of neither template
+    reason: str = ""  # why it makes none, for the first of them
 
 
 def check_applied(
@@ -39,43 +41,62 @@ def check_applied(
 ) -> Applied:
     """Render the loops with the program's own `/apply-template`, and compare every prompt with ours.
 
-    What the server refuses of the variant it must refuse of the original as well; then the comparison ends there.
-    Raises NotAsProved at the first difference.
+    What the server refuses of the variant it must refuse of the original as well. Raises NotAsProved at the first
+    difference.
     """
-    count = 0
-    try:
-        with _serving(program, variant) as server:
-            ours = _as_on(server, variant)
-            for loop in loops:
-                for step, request in enumerate(loop.requests):
-                    where = f"request {step + 1} of the loop {loop.name}"
-                    theirs = _applied(server, request, where)
-                    if theirs != ours.render(request).text:
-                        raise NotAsProved(f"llama-server's own render of {where} is not ours")
-                    count += 1
-    except _Refused as refusal:
-        if not _refuses(program, original, refusal.request):
-            raise NotAsProved(str(refusal)) from refusal
-        return Applied(count, str(refusal))
-    return Applied(count)
+    requests = [
+        (f"request {step} of the loop {loop.name}", request)
+        for loop in loops
+        for step, request in enumerate(loop.requests, 1)
+    ]
+    with ExitStack() as stack:
+        before = _Lazy(program, original, stack)
+        try:
+            server = stack.enter_context(_serving(program, variant))
+        except _Refused as refusal:
+            if not before.refuses(None):
+                raise NotAsProved(str(refusal)) from refusal
+            return Applied(0, len(requests), str(refusal))
+        ours = _as_on(server, variant)
+        reasons = []
+        for where, request in requests:
+            try:
+                theirs = _applied(server, request)
+            except _Refused as refusal:
+                if not before.refuses(request):
+                    raise NotAsProved(f"llama-server refuses {where}: {refusal}") from refusal
+                reasons.append(str(refusal))
+            else:
+                if theirs != ours.render(request).text:
+                    raise NotAsProved(f"llama-server's own render of {where} is not ours")
+    return Applied(len(requests) - len(reasons), len(reasons), *reasons[:1])
 
 
 class _Refused(Exception):
-    """The server does not start with a template, or refuses a request."""
-
-    def __init__(self, sentence: str, request: Request | None = None) -> None:
-        super().__init__(sentence)
-        self.request = request
+    """The server does not start with a template, or refuses a request; the string says why."""
 
 
-def _refuses(program: Path, template: JinjaChatTemplate, request: Request | None) -> bool:
-    try:
-        with _serving(program, template) as server:
+class _Lazy:
+    """A server that is started when it is first asked."""
+
+    def __init__(self, program: Path, template: JinjaChatTemplate, stack: ExitStack) -> None:
+        self._program = program
+        self._template = template
+        self._stack = stack
+
+    @cached_property
+    def _server(self) -> LlamaServer:
+        return self._stack.enter_context(_serving(self._program, self._template))
+
+    def refuses(self, request: Request | None) -> bool:
+        """Whether it refuses a request; of None, whether it starts."""
+        try:
+            server = self._server
             if request is not None:
-                _applied(server, request, "a request")
-    except _Refused:
-        return True
-    return False
+                _applied(server, request)
+        except _Refused:
+            return True
+        return False
 
 
 @contextmanager
@@ -115,12 +136,12 @@ def _as_on(server: LlamaServer, template: JinjaChatTemplate) -> JinjaChatTemplat
     )
 
 
-def _applied(server: LlamaServer, request: Request, where: str) -> str:
+def _applied(server: LlamaServer, request: Request) -> str:
     kwargs = {} if request.think is None else {"enable_thinking": request.think}
     try:
         return server.apply_template(_messages(request), request.tools, kwargs)
     except ServerRefused as error:
-        raise _Refused(f"llama-server refuses {where}: {error.message}", request) from error
+        raise _Refused(error.message) from error
 
 
 def _messages(request: Request) -> list[dict[str, Any]]:

@@ -52,11 +52,19 @@ def test_what_the_server_refuses(program: Path, text: str, reason: str) -> None:
     with pytest.raises(NotAsProved, match=reason if "tools" in text else "did not start"):
         check_applied(program, refused, PLAIN, LOOPS)
     found = check_applied(program, refused, refused, LOOPS)
-    assert (found.prompts, bool(found.refused)) == (0, True)
+    assert (found.prompts, found.refused) == (0, PROMPTS)
+    assert reason in found.reason
+
+
+def test_what_both_are_refused_is_passed_over(program: Path) -> None:
+    picky = JinjaChatTemplate("{% if messages[-1].role == 'tool' %}{{ raise_exception('No.') }}{% endif %}" + FORGETFUL)
+    found = check_applied(program, picky, picky, LOOPS)
+    refused = sum(request.messages[-1]["role"] == "tool" for loop in LOOPS for request in loop.requests)
+    assert (found.prompts, found.refused) == (PROMPTS - refused, refused)
 
 
 def test_a_program_that_does_not_start_is_no_fault_of_the_variant(tmp_path: Path) -> None:
     broken = tmp_path / "broken"
     broken.write_text("#!/bin/sh\necho no library\nexit 1\n")
     broken.chmod(0o755)
-    assert check_applied(broken, PLAIN, PLAIN, LOOPS) == Applied(0, f"{broken} did not start: no library")
+    assert check_applied(broken, PLAIN, PLAIN, LOOPS) == Applied(0, PROMPTS, f"{broken} did not start: no library")
