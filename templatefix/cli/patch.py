@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from templatefix.cli import family
 from templatefix.cli.inputs import all_or, chat_template_of, codes, known, resolved, rules_of, selected
 from templatefix.cli.options import All, Format, Ignore, Kind, Select, SomeTarget
 from templatefix.cli.output import CliError, colours, complain, confirm, progress_line, save, say, say_json, write
@@ -54,6 +55,7 @@ def run(
     """Make a variant whose prompts only grow, and prove it.
 
     A file is shown as a diff and written with -o. Of a model a new tag is made on the server, read back and compared.
+    Where the Jinja text of the weights is in force, the tag gets a Go template of the same family, which wins over it.
     Thinking that a Jinja template drops from the history stays only with --keep-thinking: it changes what a model sees.
     Exit code 0: done, or nothing to do; 1: refused, with the reason; 2: the work could not be done.
     """
@@ -70,8 +72,8 @@ def run(
     found = resolved(name, kind)
     if tag is not None and found.shown is None:
         raise CliError(f"--tag is for models on a server, and {name} is none")
-    if tag is not None and found.jinja is not None:
-        raise CliError(f"{name} has a Jinja template, of which no tag can be made; -o FILE writes the variant")
+    if tag is not None and output is not None and found.jinja is not None:
+        raise CliError("-o writes the variant of the Jinja text, --tag names a tag with another template: ask for one")
     if gguf is not None and found.kind != "gguf":
         raise CliError(f"--gguf copies a GGUF file, and {name} is none")
     result = _patched(found, wish, to_file=output is not None)
@@ -84,7 +86,7 @@ def run(
             save(output, _written(found, result))
         if gguf is not None:
             _copy(found, result, gguf, force, yes, form)
-        if found.shown is not None and found.jinja is None and (output is None or tag is not None):
+        if found.shown is not None and (output is None or (tag is not None and found.jinja is None)):
             report, code = _tagged(found, result, tag, force, yes)
     _end(found, result, report, form, _command(found, output, gguf))
     if form == "text" and result.changed and output != "-" and report is None and gguf is None:
@@ -173,46 +175,36 @@ def _copy(found: targets.Target, result: PatchResult, out: str, force: bool, yes
 def _patched(found: targets.Target, wish: _Wish, *, to_file: bool) -> PatchResult:
     from templatefix.rewrite.patch import PatchResult, Refusal, patch
 
+    if not to_file and family.in_force(found) is not None:
+        return family.replaced(found, wish.select, wish.ignore)
     text = found.source.text
     reason = found.not_in_force()
     if reason is not None:
         return PatchResult(text, text, False, refused=(Refusal("TF401", reason),), placement=wish.placement)
-    result = patch(
+    return patch(
         chat_template_of(found),
         placement=wish.placement,
         select=wish.select,
         ignore=wish.ignore,
         keep_thinking=wish.keep_thinking,
     )
-    if found.shown is None or found.jinja is None or to_file or not (result.changed or result.refused):
-        return result
-    # Ollama takes no Jinja text from a client.
-    told = tuple([refusal.reason for refusal in result.refused])
-    said = "; ".join([*dict.fromkeys(told), _advice(found)])
-    codes_left = result.applied or tuple(dict.fromkeys(refusal.code for refusal in result.refused))
-    refused = tuple([Refusal(code, said) for code in codes_left])
-    return PatchResult(text, text, False, refused=refused, placement=wish.placement, remaining=result.remaining)
-
-
-def _advice(found: targets.Target) -> str:
-    return (
-        f"the template in force is the Jinja text in the weights of {found.name}, which Ollama takes from no client: "
-        "give it a Go TEMPLATE of its family that asks for .Tools and .ToolCalls and holds "
-        '`eq .Role "tool"` (such as those in modelfiles/) with `ollama create NEW -f Modelfile`, which then wins, '
-        "and check NEW; or patch the GGUF with --gguf OUT and name OUT in FROM"
-    )
 
 
 def show(found: targets.Target, result: PatchResult, to_error: bool = False) -> None:
     """Write the diff and the proof, or why there is none."""
+    from templatefix.report.family_text import family_text
     from templatefix.report.patch_text import file_diff, patch_text
     from templatefix.report.style import Style
+    from templatefix.rewrite.family import Replacement
 
+    stream = sys.stderr if to_error else sys.stdout
+    if isinstance(result, Replacement) and result.changed:
+        write(family_text(found.name, result, Style(colours(stream))), stream)
+        return
     diff = ""
     if result.changed:
         before, after = _file(found), _written(found, result)
         diff = file_diff(found.path.name if found.path else found.name, before, after)
-    stream = sys.stderr if to_error else sys.stdout
     write(patch_text(found.name, result, diff, Style(colours(stream))), stream)
 
 
@@ -249,6 +241,7 @@ def _tagged(
 
 def _make_tag(found: targets.Target, result: PatchResult, tag: str | None, force: bool, yes: bool) -> TagReport:
     from templatefix.analysis.loops import core_loops
+    from templatefix.rewrite.family import Replacement
     from templatefix.servers.names import ModelName
     from templatefix.servers.ollama import OllamaClient
     from templatefix.servers.tags import TagExists, create_variant
@@ -256,10 +249,19 @@ def _make_tag(found: targets.Target, result: PatchResult, tag: str | None, force
     client = OllamaClient()
     name = tag or ModelName.parse(found.name).variant
     requests = core_loops()[0].requests  # a tool loop of two calls
+    parser = result.parser if isinstance(result, Replacement) else ""
 
     def make(over: bool) -> TagReport:
         return create_variant(
-            client, found.name, name, result.template, requests=requests, force=over, progress=progress_line()
+            client,
+            found.name,
+            name,
+            result.template,
+            requests=requests,
+            force=over,
+            progress=progress_line(),
+            over_jinja=isinstance(result, Replacement),
+            parser=parser,
         )
 
     try:
@@ -279,6 +281,10 @@ def _end(
             from templatefix.report.tag_text import tag_text
 
             write("\n" + tag_text(found.name, report))
+            if family.in_force(found) is not None:
+                from templatefix.report.family_text import next_steps
+
+                write(next_steps(found.name, report.name))
         return
     made = _json(found, result, report)
     say_json(made if command is None or not result.changed else {**made, "command": command})

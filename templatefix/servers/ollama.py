@@ -78,21 +78,48 @@ class OllamaClient:
             return {info.name: info for row in rows if (info := _tag(row)) is not None}
 
     def create(
-        self, model: str, base: str, template: str, progress: Callable[[str], None] | None = None
+        self,
+        model: str,
+        base: str,
+        template: str,
+        progress: Callable[[str], None] | None = None,
+        *,
+        parser: str = "",
     ) -> tuple[str, ...]:
         """Make a tag of a model that is there with another template; the status lines of the server.
 
-        Ask `show` for the base first: the server would pull one that is not there. An existing tag is overwritten.
+        `parser` is the server's own reader of the model's output (PARSER); empty: as the base has it. Ask `show` for
+        the base first: the server would pull one that is not there. An existing tag is overwritten.
         """
         lines: list[str] = []
-        with self._errors(f"create {model}", model), self._package(self._slow) as package:
-            for part in package.create(model=model, from_=base, template=template, stream=True):
-                lines.append(part.status or "")
+        with self._errors(f"create {model}", model):
+            for status in self._statuses({"model": model, "from": base, "template": template, "parser": parser}):
+                lines.append(status)
                 if progress is not None:
-                    progress(lines[-1])
+                    progress(status)
         if not lines or lines[-1] != "success":
             raise StreamCut(f"{self.url} stopped before it had created {model}")
         return tuple(lines)
+
+    def _statuses(self, body: Mapping[str, str]) -> Iterator[str]:
+        """The status lines of a creation, as they come."""
+        if not body["parser"]:
+            with self._package(self._slow) as package:
+                parts = package.create(body["model"], from_=body["from"], template=body["template"], stream=True)
+                yield from (part.status or "" for part in parts)
+            return
+        with self._session() as session:  # the package knows no PARSER
+            times = (self._connect, self._slow)
+            answer = session.post(
+                f"{self.url}/api/create", json=dict(body), timeout=times, allow_redirects=False, stream=True
+            )
+            if answer.status_code != 200:
+                self._read(answer, body["model"])
+            for line in answer.iter_lines():
+                part = json.loads(line)
+                if "error" in part:
+                    raise self._refusal(str(part["error"]), answer.status_code, body["model"])
+                yield str(part.get("status") or "")
 
     def copy(self, source: str, destination: str) -> None:
         """Give a model a second name, over an existing one too."""
@@ -202,17 +229,20 @@ class OllamaClient:
     def _ask(
         self, method: str, path: str, body: Mapping[str, Any] | None = None, model: str = "", silence: float = 0.0
     ) -> dict[str, Any]:
+        with self._errors(f"answer {method} {path}", model), self._session() as session:
+            times = (self._connect, silence or self._quick)
+            answer = session.request(method, self.url + path, json=body, timeout=times, allow_redirects=False)
+        return self._read(answer, model)
+
+    def _session(self) -> requests.Session:
         import requests
 
+        session = requests.Session()
+        session.trust_env = not is_local(self.url)
         key = os.environ.get("OLLAMA_API_KEY")  # the package sends it too
-        headers = {"Authorization": f"Bearer {key}"} if key else None
-        times = (self._connect, silence or self._quick)
-        with self._errors(f"answer {method} {path}", model), requests.Session() as session:
-            session.trust_env = not is_local(self.url)
-            answer = session.request(
-                method, self.url + path, json=body, headers=headers, timeout=times, allow_redirects=False
-            )
-        return self._read(answer, model)
+        if key:
+            session.headers["Authorization"] = f"Bearer {key}"
+        return session
 
     def _read(self, answer: requests.Response, model: str) -> dict[str, Any]:
         try:

@@ -11,8 +11,10 @@ from typing import Any
 
 from templatefix.chat.go import GoChatTemplate
 from templatefix.chat.rendering import RenderError
+from templatefix.servers.modelfile import Modelfile, ModelfileError
 
 _JINJA = re.compile(r"\{%|\{#")
+_NO_TEMPLATE = "{{ .Prompt }}"  # what a tag without a template shows
 _BLOB = re.compile(r"^FROM (.+[/\\])blobs[/\\]sha256-([0-9a-f]{64})\s*$", re.MULTILINE)
 
 
@@ -101,8 +103,31 @@ class Shown:
         found = _BLOB.search(self._lines)
         return f"sha256:{found[2]}" if found else ""
 
+    @property
+    def renders_jinja(self) -> bool:
+        """Whether prompts are made with the Jinja text of the GGUF file, which is then the template shown."""
+        return self._built_in() is None and is_jinja(self.template)
+
+    @property
+    def carried(self) -> str:
+        """The Go template that a tag carries although another one is in force: the Modelfile's text has it."""
+        try:
+            template = Modelfile.from_bytes(self.modelfile.encode("utf-8", "surrogateescape")).template
+        except ModelfileError:
+            return ""
+        return template.value if template is not None and template.value != _NO_TEMPLATE else ""
+
     def not_in_force(self) -> str | None:
         """Why the Go template of this model is not what its prompts are made with, as far as `show` tells; or None."""
+        reason = self._built_in()
+        if reason is None and is_jinja(self.template):
+            return (
+                f"the template in force for {self.name} is the Jinja text of its GGUF file, "
+                "which a TEMPLATE may not replace"
+            )
+        return reason
+
+    def _built_in(self) -> str | None:
         if self.remote_host:
             return f"{self.name} runs on {self.remote_host}, with that server's own template"
         renderer = self.instruction("RENDERER")
@@ -113,11 +138,6 @@ class Shown:
             )
         if self.family in ("gptoss", "gpt-oss") and "<|start|>" in self.template and "<|end|>" in self.template:
             return f"{self.name} is of the gpt-oss family: the server reads and writes the harmony format itself"
-        if is_jinja(self.template):
-            return (
-                f"the template in force for {self.name} is the Jinja text of its GGUF file, "
-                "which a TEMPLATE may not replace"
-            )
         return None
 
 

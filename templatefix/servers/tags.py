@@ -50,12 +50,16 @@ def create_variant(
     requests: Sequence[Request] = (),
     force: bool = False,
     progress: Progress | None = None,
+    over_jinja: bool = False,
+    parser: str = "",
 ) -> TagReport:
     """Make `tag` of `base` with another template, and verify it; `requests` are rendered by the server and by us.
 
-    An existing tag is kept, but for `force`, and never made again where it has the same template. Whatever fails, a
-    new tag is removed and an old one restored. Raises TagExists, TagRefused, ServerError (ModelNotFound first of all:
-    a base that is not there is never asked for by `create`, which would pull it).
+    With `over_jinja` the base may be served with the Jinja text of its weights, and the tag may read the model's output
+    with another `parser` of the server's. An existing tag is kept, but for `force`, and never made again where it has
+    the same template. Whatever fails, a new tag is removed and an old one restored. Raises TagExists, TagRefused,
+    ServerError (ModelNotFound first of all: a base that is not there is never asked for by `create`, which would pull
+    it).
     """
     say = progress or (lambda _line: None)
     names = _names(base, tag)
@@ -65,7 +69,7 @@ def create_variant(
         raise TagRefused("the template is not valid UTF-8, so the server's API cannot carry it") from None
     shown = client.show(base)
     reason = shown.not_in_force()
-    if reason is not None:
+    if reason is not None and not (over_jinja and shown.renders_jinja):
         raise TagRefused(reason)
     tags = client.tags()
     before, old = _find(tags, names[0]), _find(tags, names[1])
@@ -73,7 +77,8 @@ def create_variant(
         raise TagRefused(f"{client.url} shows {base} but does not list it, so its digest cannot be watched")
     if old is not None:
         difference = "with another template"
-        if client.show(old.name).template == template:
+        present = client.show(old.name)
+        if present.template == template and present.instruction("PARSER") == (parser or shown.instruction("PARSER")):
             try:
                 weighed = weigh(client.url, shown, before, old, template, ())
             except Refusal as error:
@@ -82,7 +87,7 @@ def create_variant(
                 return TagReport(old.name, old.digest, weighed.shared, weighed.added, "exists", 0, weighed.source)
         if not force:
             raise TagExists(f"{old.name} is there already, {difference}")
-    return _Making(client, shown, before, names[1], template, old, say).run(requests)
+    return _Making(client, shown, before, names[1], template, old, say, parser).run(requests)
 
 
 class _Making:
@@ -97,6 +102,7 @@ class _Making:
         template: str,
         old: TagInfo | None,
         say: Progress,
+        parser: str,
     ) -> None:
         self.client = client
         self.base = base
@@ -106,13 +112,14 @@ class _Making:
         self.template = template
         self.old = old
         self.say = say
+        self.parser = parser
         self.backup = ""
 
     def run(self, requests: Sequence[Request]) -> TagReport:
         try:
             if self.old is not None:
                 self._keep_old()
-            lines = self.client.create(self.tag, self.base.name, self.template, self.say)
+            lines = self.client.create(self.tag, self.base.name, self.template, self.say, parser=self.parser)
             report = self._verified(lines, requests)
         except Refusal as error:
             raise TagRefused(f"{error}; {self._undone()}") from error
@@ -147,7 +154,7 @@ class _Making:
         if after is None or after.digest != self.before.digest:
             raise Refusal(f"{self.base.name} itself has changed meanwhile")
         shown = self.client.show(self.tag)
-        notes = check_same_model(self.base, shown, self.template)
+        notes = check_same_model(self.base, shown, self.template, self.parser)
         weighed: Weighed = weigh(self.client.url, self.base, self.before, made, self.template, lines)
         compared, note = check_renders(self.client, shown, self.template, requests, self.say)
         return TagReport(

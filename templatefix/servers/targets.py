@@ -23,7 +23,6 @@ KINDS = ("model", "go", "jinja", "modelfile", "gguf")  # what `--as` takes
 REGISTRY = "registry:"
 LIMIT = 4 * 1024 * 1024  # bytes; no chat template comes near it
 
-_NO_TEMPLATE = "{{ .Prompt }}"  # what a tag without a template shows
 _CONFIGS = ("tokenizer_config.json", "chat_template.json")  # Hugging Face's
 _JINJA = (".jinja", ".jinja2", ".j2")
 _FILES = (*_JINJA, ".gguf", ".tmpl", ".gotmpl", ".gohtml", ".txt", ".json", ".modelfile", ".template")
@@ -122,7 +121,7 @@ def _of_model(target: str, client: Callable[[], OllamaClient]) -> Target:
     reason = shown.not_in_force() or ""
     carried = ""
     if is_jinja(shown.template):
-        carried = _carried(shown)
+        carried = shown.carried
         if not carried and not shown.remote_host and not shown.instruction("RENDERER"):
             from templatefix.servers.memory import attention_of
 
@@ -130,15 +129,6 @@ def _of_model(target: str, client: Callable[[], OllamaClient]) -> Target:
             jinja = JinjaSource(shown.template, memory=memory)
             return Target(target, "model", Source(shown.template, target), shown=shown, jinja=jinja)
     return Target(target, "model", Source(carried or shown.template, target), shown=shown, reason=reason)
-
-
-def _carried(shown: Shown) -> str:
-    """The Go template that a tag carries although another one is in force: `show` has it in the Modelfile's text."""
-    try:
-        template = Modelfile.from_bytes(shown.modelfile.encode("utf-8", "surrogateescape")).template
-    except ModelfileError:
-        return ""
-    return template.value if template is not None and template.value != _NO_TEMPLATE else ""
 
 
 def _of_server(target: str) -> Target:

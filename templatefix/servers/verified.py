@@ -37,8 +37,11 @@ class Weighed:
     notes: tuple[str, ...] = ()
 
 
-def check_same_model(base: Shown, made: Shown, template: str) -> tuple[str, ...]:
-    """Compare what `show` tells of both; notes for people. Raises Refusal for a difference beyond the template."""
+def check_same_model(base: Shown, made: Shown, template: str, parser: str = "") -> tuple[str, ...]:
+    """Compare what `show` tells of both; notes for people. Raises Refusal for a difference beyond the template.
+
+    `parser` is the PARSER that was asked for, empty for the base's own.
+    """
     reason = made.not_in_force()
     if reason is not None:
         raise Refusal(reason)
@@ -50,7 +53,7 @@ def check_same_model(base: Shown, made: Shown, template: str) -> tuple[str, ...]
         "PARAMETER": (_lines(base.parameters), _lines(made.parameters)),
         "LICENSE": (base.license, made.license),
         "RENDERER": (base.instruction("RENDERER"), made.instruction("RENDERER")),
-        "PARSER": (base.instruction("PARSER"), made.instruction("PARSER")),
+        "PARSER": (parser or base.instruction("PARSER"), made.instruction("PARSER")),
         "ADAPTER": (base.instruction("ADAPTER"), made.instruction("ADAPTER")),
     }
     for word, (before, after) in pairs.items():
@@ -119,7 +122,9 @@ def _by_stream(base: Shown, before: TagInfo, made: TagInfo, template: str, lines
         # `show` has the parameters; the server may write them anew, and what they say was compared before.
         if len(foreign) > (1 if base.parameters else 0):
             raise Refusal("the server made new layers beside the template's")
-        rest, old_rest = made.size - size, before.size - len(base.template.encode())
+        # A Jinja text is shown in the template's place, but lies in the weights.
+        old = base.carried if base.renders_jinja else base.template
+        rest, old_rest = made.size - size, before.size - len(old.encode())
         if base.template and not 0 <= abs(rest - old_rest) <= _CONFIG_SLACK:
             raise Refusal(f"the new tag is {abs(rest - old_rest)} bytes off the original beside the template")
     return Weighed(made.size - size, size, "stream", notes)
