@@ -92,8 +92,6 @@ def template_of(target: Target, date: datetime.date | None = None) -> GoChatTemp
     from templatefix.chat.go import GoChatTemplate
     from templatefix.chat.rendering import RenderError
 
-    if target.jinja is not None:
-        raise CliError(f"{target.name} is a Jinja template; only check and render read those yet")
     try:
         return GoChatTemplate(target.source.text, date=date)
     except RenderError as error:

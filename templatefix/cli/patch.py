@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from templatefix.cli import family
+from templatefix.cli import family, llama_renders
 from templatefix.cli.inputs import all_or, chat_template_of, codes, known, resolved, rules_of, selected
 from templatefix.cli.options import All, Format, Ignore, Kind, Select, SomeTarget
 from templatefix.cli.output import CliError, colours, complain, confirm, progress_line, save, say, say_json, write
@@ -44,6 +44,10 @@ def run(
     gguf: Annotated[
         str | None, typer.Option("--gguf", metavar="OUT", help="Of a GGUF: write a copy with the variant in it.")
     ] = None,
+    server_bin: Annotated[
+        str | None,
+        typer.Option("--server-bin", metavar="PATH", help="A llama-server to prove a Jinja variant with as well."),
+    ] = None,
     select: Select = None,
     ignore: Ignore = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the variant, and write nothing.")] = False,
@@ -56,6 +60,7 @@ def run(
 
     A file is shown as a diff and written with -o. Of a model a new tag is made on the server, read back and compared.
     Where the Jinja text of the weights is in force, the tag gets a Go template of the same family, which wins over it.
+    A Jinja variant is also rendered by llama-server, where the program is on the PATH or named.
     Thinking that a Jinja template drops from the history stays only with --keep-thinking: it changes what a model sees.
     Exit code 0: done, or nothing to do; 1: refused, with the reason; 2: the work could not be done.
     """
@@ -76,10 +81,16 @@ def run(
         raise CliError("-o writes the variant of the Jinja text, --tag names a tag with another template: ask for one")
     if gguf is not None and found.kind != "gguf":
         raise CliError(f"--gguf copies a GGUF file, and {name} is none")
+    if server_bin is not None and found.jinja is None:
+        raise CliError(f"--server-bin is for Jinja templates, and that of {name} is none")
+    program = llama_renders.program_of(server_bin)
     result = _patched(found, wish, to_file=output is not None)
+    result, renders = llama_renders.compared(found, result, program)
     code = int(bool(result.refused) and not result.changed)
     if form == "text":
         show(found, result, to_error=output == "-")
+        if renders is not None:
+            write(f"\n{renders.text()}\n", sys.stderr if output == "-" else sys.stdout)
     report = None
     if result.changed and not dry_run:
         if output is not None:
@@ -88,7 +99,7 @@ def run(
             _copy(found, result, gguf, force, yes, form)
         if found.shown is not None and (output is None or (tag is not None and found.jinja is None)):
             report, code = _tagged(found, result, tag, force, yes)
-    _end(found, result, report, form, _command(found, output, gguf))
+    _end(found, result, report, form, _command(found, output, gguf), renders)
     if form == "text" and result.changed and output != "-" and report is None and gguf is None:
         say(_where(output, dry_run, found))
     return code
@@ -241,7 +252,6 @@ def _tagged(
 
 def _make_tag(found: targets.Target, result: PatchResult, tag: str | None, force: bool, yes: bool) -> TagReport:
     from templatefix.analysis.loops import core_loops
-    from templatefix.rewrite.family import Replacement
     from templatefix.servers.names import ModelName
     from templatefix.servers.ollama import OllamaClient
     from templatefix.servers.tags import TagExists, create_variant
@@ -249,7 +259,6 @@ def _make_tag(found: targets.Target, result: PatchResult, tag: str | None, force
     client = OllamaClient()
     name = tag or ModelName.parse(found.name).variant
     requests = core_loops()[0].requests  # a tool loop of two calls
-    parser = result.parser if isinstance(result, Replacement) else ""
 
     def make(over: bool) -> TagReport:
         return create_variant(
@@ -260,8 +269,8 @@ def _make_tag(found: targets.Target, result: PatchResult, tag: str | None, force
             requests=requests,
             force=over,
             progress=progress_line(),
-            over_jinja=isinstance(result, Replacement),
-            parser=parser,
+            over_jinja=family.in_force(found) is not None,
+            parser=family.parser_of(result),
         )
 
     try:
@@ -274,7 +283,12 @@ def _make_tag(found: targets.Target, result: PatchResult, tag: str | None, force
 
 
 def _end(
-    found: targets.Target, result: PatchResult, report: TagReport | None, form: str, command: str | None = None
+    found: targets.Target,
+    result: PatchResult,
+    report: TagReport | None,
+    form: str,
+    command: str | None = None,
+    renders: llama_renders.LlamaRenders | None = None,
 ) -> None:
     if form == "text":
         if report is not None:
@@ -287,6 +301,8 @@ def _end(
                 write(next_steps(found.name, report.name))
         return
     made = _json(found, result, report)
+    if renders is not None:
+        made["server_renders"] = renders.to_json()
     say_json(made if command is None or not result.changed else {**made, "command": command})
 
 

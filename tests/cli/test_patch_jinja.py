@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support.forgetful import FORGETFUL
+from support.llama_program import llama_script
 
 from templatefix.servers.gguf import Field, Kind, Tensor, gguf_bytes, read_metadata
 
@@ -65,3 +68,43 @@ def test_a_copy_is_never_made_over_a_file(templatefix: Any, files: Path) -> None
 def test_only_a_gguf_is_copied(templatefix: Any, files: Path) -> None:
     done = templatefix("patch", "forgetful.jinja", "--gguf", "out.gguf")
     assert (done.code, done.err) == (2, "templatefix: --gguf copies a GGUF file, and forgetful.jinja is none\n")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the program is wrapped in a shell script")
+def test_a_llama_server_makes_the_same_prompts(templatefix: Any, files: Path, tmp_path: Path) -> None:
+    program = str(llama_script(tmp_path))
+    given = ("patch", "forgetful.jinja", "--keep-thinking", "--server-bin", program)
+    said = templatefix(*given).out
+    found = re.search(r"^(\d+) prompts compared with those of llama-server, all equal$", said, re.MULTILINE)
+    assert found is not None
+    made = json.loads(templatefix(*given, "--format", "json").out)
+    assert made["server_renders"] == {"program": program, "equal": int(found[1]), "refused": 0}
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the program is wrapped in a shell script")
+def test_a_variant_that_a_llama_server_refuses_is_none(templatefix: Any, files: Path, tmp_path: Path) -> None:
+    picky = files / "picky"  # the real program, but it starts with the original alone
+    known = 'for word; do [ "$before" = --chat-template-file ] && file=$word; before=$word; done\n'
+    test = f'cmp -s "$file" {files / "forgetful.jinja"} || {{ echo I knew another one; exit 1; }}\n'
+    picky.write_text(f'#!/bin/sh\n{known}{test}exec {llama_script(tmp_path)} "$@"\n')
+    picky.chmod(0o755)
+    done = templatefix("patch", "forgetful.jinja", "--keep-thinking", "--server-bin", "./picky", "-o", "out.jinja")
+    assert (done.code, (files / "out.jinja").exists()) == (1, False)
+    assert "refused, nothing was changed" in done.out
+    assert "picky did not start: I knew another one" in " ".join(done.out.split())
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (("forgetful.jinja", "--server-bin", "./none"), "there is no program ./none"),
+        (
+            ("go.tmpl", "--server-bin", sys.executable),
+            "--server-bin is for Jinja templates, and that of go.tmpl is none",
+        ),
+    ],
+)
+def test_programs_that_cannot_be_used(templatefix: Any, files: Path, given: tuple[str, ...], said: str) -> None:
+    (files / "go.tmpl").write_text("{{ range .Messages }}{{ .Content }}{{ end }}")
+    done = templatefix("patch", *given)
+    assert (done.code, done.err.strip()) == (2, f"templatefix: {said}")
