@@ -6,10 +6,12 @@ from collections.abc import Iterator
 
 from templatefix.analysis.evidence import Evidence
 from templatefix.analysis.findings import Finding
+from templatefix.analysis.jinja_faults import refuses_several_calls
 from templatefix.analysis.rule import Rule
+from templatefix.chat.rendering import RenderError
 from templatefix.gotemplate.source import Span
 
-_WRONG_FIELD = "can't evaluate field"  # in Go's sentence; of other failures no repair is known
+_WRONG_FIELD = "can't evaluate field"  # in Go's sentence
 
 
 class FailsWithTools(Rule):
@@ -19,7 +21,8 @@ class FailsWithTools(Rule):
         Finds templates whose execution fails as soon as tools are given, called or answered.
 
     Why it is bad
-        The server answers with an error (500) and Go's sentence, in the middle of a job. Without tools nobody notices.
+        The server answers with an error (500) and the engine's sentence, in the middle of a job. Without tools nobody
+        notices.
 
     Example
         {{- with .Tools }}{{ range .Tools }}{{ . }}{{ end }}{{ end }}
@@ -31,8 +34,8 @@ class FailsWithTools(Rule):
 
     Fix safety
         A field that is asked of the wrong value is asked of the right one: of dot inside `with`, of `$` inside
-        `range`. Requests that rendered before render the same. Applied unless ignored; what has no such repair is
-        refused.
+        `range`. Requests that rendered before render the same. A Jinja template that stops at several calls in a turn
+        prints each as if it had a turn of its own. Applied unless ignored; what has no such repair is refused.
     """
 
     CODE = "TF305"
@@ -70,5 +73,9 @@ class FailsWithTools(Rule):
                     run,
                     len(run.steps),
                     error=True,
-                    fixable=_WRONG_FIELD in message,
+                    fixable=_WRONG_FIELD in message or _stops_at_calls(evidence, run.error),
                 )
+
+
+def _stops_at_calls(evidence: Evidence, error: RenderError) -> bool:
+    return evidence.template.kind == "jinja" and refuses_several_calls(evidence.template.source, error)

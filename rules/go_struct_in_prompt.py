@@ -17,7 +17,8 @@ class GoStructInPrompt(Rule):
     """TF301 go-struct-in-prompt
 
     What it does
-        Finds a tool, its parameters or a call printed as Go prints a struct: `{name text {object <nil> [...]}}`.
+        Finds a tool, its parameters or a call printed as Go prints a struct: `{name text {object <nil> [...]}}`. In a
+        Jinja template: in Python's notation, `{'name': 'text'}`, or as it is, for which llama-server has no text.
 
     Why it is bad
         The model was trained on JSON and reads braces with values in a row, the names of the fields gone. Users see it
@@ -35,7 +36,7 @@ class GoStructInPrompt(Rule):
     Fix safety
         `json` prints the same value as JSON; nothing else changes. Applied unless ignored. The server has to know
         `json`: it does from 0.9 on. Where the struct is part of a text that `printf` or `print` makes, nothing is
-        applied.
+        applied. In a Jinja template `tojson` does the same.
     """
 
     CODE = "TF301"

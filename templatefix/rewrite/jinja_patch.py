@@ -1,4 +1,4 @@
-"""Patch a Jinja template: what moves is fixed in place, thinking is kept where that is asked for, all of it proved."""
+"""Patch a Jinja template: it is repaired, what moves is fixed, thinking is kept where that is asked for; all proved."""
 
 from __future__ import annotations
 
@@ -9,17 +9,22 @@ from typing import Any, Final
 
 from templatefix.analysis.analyse import analyse
 from templatefix.analysis.evidence import Evidence
+from templatefix.analysis.jinja_faults import why_it_fails
+from templatefix.analysis.metering import is_beyond
 from templatefix.analysis.stability import LoopRun
 from templatefix.chat.jinja import JinjaChatTemplate
 from templatefix.chat.rendering import ChatTemplate, RenderError
 from templatefix.gotemplate.edits import apply_edits
 from templatefix.gotemplate.source import Source
 from templatefix.rewrite.candidates import Placement
+from templatefix.rewrite.jinja_calls import repair_failures
 from templatefix.rewrite.jinja_candidates import JinjaCandidate, JinjaCandidates
+from templatefix.rewrite.jinja_objects import repair_objects
+from templatefix.rewrite.jinja_repairs import JinjaRepair
 from templatefix.rewrite.jinja_tags import JinjaTags
 from templatefix.rewrite.kept import has_thoughts
-from templatefix.rewrite.patch import NO_VERDICT, PatchResult, Refusal
-from templatefix.rewrite.proof import Baseline, Proof, declined, prove
+from templatefix.rewrite.patch import FAILS, NO_VERDICT, STRUCTS, PatchResult, Refusal, with_repairs
+from templatefix.rewrite.proof import Baseline, Check, Proof, declined, prove
 from templatefix.rewrite.traits import names_used
 from templatefix.rewrite.words import count, words_of
 
@@ -57,33 +62,76 @@ class _JinjaPatch:
         self.select = [code.upper() for code in select]
         self.ignore = [code.upper() for code in ignore]
         self.keeps = keeps
-        self.analysis = analyse(template)
+        self.analysis = self.judged = analyse(template)  # of the template as it came, and once it is repaired
+        self.refused: list[Refusal] = []
+        self.checks: list[Check] = []  # of the repairs
         evidence = Evidence(template)
         self.tools, self.thoughts = evidence.takes_tools, evidence.thinks
 
     def run(self) -> PatchResult:
-        """Look for a change, and prove it."""
+        """Repair, look for a change, and prove it."""
         verdict = self.analysis.verdict
-        if verdict == "stable":
-            return self._unchanged([])
-        if verdict != "unstable":
-            return self._unchanged(self._each(f"{self.analysis.reason}, and that is not for a rewrite to mend"))
-        if left := [code for code in self._errors() if not self._wanted(code)]:
+        if verdict == "not-evaluated":
+            return self._unchanged(self._each(self._unmendable()))
+        if verdict != "stable" and (left := [code for code in self._errors() if not self._wanted(code)]):
             said = "left out by the choice of codes, and the rest is not enough"
             return self._unchanged([Refusal(code, said) for code in left])
+        template = self._repaired()
+        if any(refusal.code == FAILS for refusal in self.refused):
+            return self._unchanged(self.refused)
+        if self.checks:
+            self.judged = analyse(template)
+        if self.judged.verdict == "stable":
+            return self._proved(template) if self.checks else self._unchanged(self.refused)
+        if self.judged.verdict != "unstable":
+            return self._unchanged([*self.refused, *self._each(self._unmendable())])
+        return self._moved(template)
+
+    def _repaired(self) -> JinjaChatTemplate:
+        """The template with what fails and what is printed wrongly mended, as far as wanted."""
+        template = self.template
+        codes = {finding.code for finding in self.analysis.findings}
+        for code, mend in ((FAILS, repair_failures), (STRUCTS, repair_objects)):
+            if code not in codes or not self._wanted(code):
+                continue
+            repair = mend(Baseline(template, tools=self.tools, thoughts=self.thoughts))
+            if isinstance(repair, JinjaRepair) and repair.check.holds:
+                self.checks.append(repair.check)
+                template = repair.template
+            else:
+                self.refused.append(Refusal(code, repair if isinstance(repair, str) else f"{repair.check.reason}"))
+        return template
+
+    def _proved(self, template: JinjaChatTemplate) -> PatchResult:
+        """What was repaired and needs nothing else."""
+        base = Baseline(template, tools=self.tools, thoughts=self.thoughts)
+        proof = prove(base, template, patch_again=self._needs_patch)
+        if not proof.holds:
+            return self._unchanged(self._each(f"{proof.failure}"))
+        return self._changed(_Found(template, (), proof, ()))
+
+    def _moved(self, template: JinjaChatTemplate) -> PatchResult:
+        """What still moves, put where it stays."""
         moves = self._selected(SYSTEM) and not self.tools
         if not self.tools and not self.keeps and not moves:
             return self._unchanged(self._each(self._without_tools()))
         if not self.keeps and self._thinking_alone():
             return self._unchanged(self._each(self._thinking_reason()))
-        base = Baseline(self.template, tools=self.tools, thoughts=self.thoughts, keeps=self.keeps, moves_system=moves)
-        search = _Search(base, self.placement, needs_patch)
+        base = Baseline(template, tools=self.tools, thoughts=self.thoughts, keeps=self.keeps, moves_system=moves)
+        search = _Search(base, self.placement, self._needs_patch)
         found = search.run()
         if found is None:
             dropped = not self.keeps and (search.left_by_thinking or THOUGHTS in self._errors())
             reason = self._thinking_reason() if dropped else search.reason
             return self._unchanged(self._each(reason))
         return self._changed(found)
+
+    def _needs_patch(self, template: ChatTemplate) -> bool:
+        """Whether a variant would be changed again."""
+        after = analyse(template)
+        told = {refusal.code for refusal in self.refused}
+        mended = {code for code in (STRUCTS, FAILS) if self._wanted(code) and code not in told}
+        return after.verdict != "stable" or any(finding.code in mended for finding in after.findings)
 
     # -- what is wanted
 
@@ -98,13 +146,19 @@ class _JinjaPatch:
         return not any(code.startswith(prefix) for prefix in self.ignore)
 
     def _errors(self) -> list[str]:
-        errors = [finding.code for finding in self.analysis.findings if finding.severity == "error"]
+        errors = [finding.code for finding in self.judged.findings if finding.severity == "error"]
         return list(dict.fromkeys(code for code in errors if code not in NO_VERDICT))
 
     def _thinking_alone(self) -> bool:
-        return all(has_thoughts(run.loop.requests[-1]) for run in self.analysis.core if run.lost)
+        return all(has_thoughts(run.loop.requests[-1]) for run in self.judged.core if run.lost)
 
     # -- why not
+
+    def _unmendable(self) -> str:
+        error = next((run.error for run in self.judged.core if run.error is not None), None)
+        if error is not None:
+            return f"{self.judged.reason}" if is_beyond(error) else why_it_fails(error)
+        return "the template prints no tool definitions, and where they belong is not for a rewrite to say"
 
     def _thinking_reason(self) -> str:
         said = f"the template drops what the model thought from the history; {OPTION} makes a variant that keeps it"
@@ -127,16 +181,16 @@ class _JinjaPatch:
 
     def _changed(self, found: _Found) -> PatchResult:
         after = analyse(found.template)
-        codes = {finding.code for finding in after.findings}
-        gone = {finding.code for finding in self.analysis.findings} - codes
+        known = (*self.analysis.findings, *self.judged.findings)
+        gone = {finding.code for finding in known} - {finding.code for finding in after.findings}
         return PatchResult(
             self.template.source.text,
             found.template.source.text,
             True,
             tuple(sorted(gone)),
-            (),
+            tuple(self.refused),
             found.placement or self.placement,
-            found.proof,
+            with_repairs(found.proof, self.checks),
             after.findings,
             (),
             found.added,
@@ -148,11 +202,6 @@ class _JinjaPatch:
         if self.keeps:
             return "thinking that is kept"
         return None if self.tools else "the place of the system text"
-
-
-def needs_patch(template: ChatTemplate) -> bool:
-    """Whether a variant would be changed again."""
-    return analyse(template).verdict != "stable"
 
 
 def switch_of(template: JinjaChatTemplate) -> dict[str, Any] | None:

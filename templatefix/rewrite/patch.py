@@ -15,7 +15,7 @@ from templatefix.gotemplate.deep import run_deep
 from templatefix.gotemplate.source import Span
 from templatefix.rewrite.adaptations import LOST, PARALLEL, RESULTS, adapt
 from templatefix.rewrite.candidates import Placement, culprits
-from templatefix.rewrite.proof import NAMES, Baseline, Check, Proof, prove
+from templatefix.rewrite.proof import Baseline, Check, Proof, prove
 from templatefix.rewrite.repairs import Repair, repair_failures, repair_structs
 from templatefix.rewrite.search import Found, Search, is_sound
 
@@ -228,9 +228,7 @@ class _Patch:
         after = analyse(found.template)
         known = self.analysis.findings + (analyse(base.template).findings if checks else ())
         gone = {finding.code for finding in known} - {finding.code for finding in after.findings}
-        proof = found.proof
-        if checks:
-            proof = Proof({name: _with_repairs(name, proof.checks[name], checks) for name in NAMES})
+        proof = with_repairs(found.proof, checks)
         before = [step.rendering.text for run in base.runs for step in run.steps]
         later = [step.rendering.text for run in after.loops for step in run.steps]
         return PatchResult(
@@ -261,8 +259,12 @@ def _seen(texts: Sequence[str], prompts: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(text for text in texts if any(text.strip() in prompt for prompt in prompts)))
 
 
-def _with_repairs(name: str, check: Check, repairs: list[Check]) -> Check:
-    """A point of the proof, with the renders that compared the repaired template with the one before."""
-    if name in ("no_tools_identical", "conserved"):
-        return Check(check.holds, check.renders + sum(each.renders for each in repairs), check.reason)
-    return check
+def with_repairs(proof: Proof, repairs: Sequence[Check]) -> Proof:
+    """A proof, with the renders that compared the repaired template with the one before."""
+    if not repairs:
+        return proof
+    more = sum(each.renders for each in repairs)
+    told = dict(proof.checks)
+    for name in ("no_tools_identical", "conserved"):
+        told[name] = Check(told[name].holds, told[name].renders + more, told[name].reason)
+    return Proof(told)

@@ -196,7 +196,7 @@ def test_a_wrong_way_to_keep_thinking_is_caught(text: str, point: str) -> None:
 def test_a_broken_template_is_refused() -> None:
     result = patched("{% if tools %}{% endif %}{% for m in messages %}{{ m.content }}{% endfor %}")
     assert not result.changed
-    assert "no prompt" in result.refused[0].reason
+    assert "prints no tool definitions" in result.refused[0].reason
 
 
 def test_patch_takes_jinja_templates() -> None:

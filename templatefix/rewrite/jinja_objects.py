@@ -1,0 +1,185 @@
+"""Objects of tools and calls that stand in a Jinja template's prompt as Python writes them, or not at all (TF301)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from templatefix.analysis.structs import is_list_of_parts, is_silent, is_struct
+from templatefix.chat.jinja import JinjaChatTemplate
+from templatefix.chat.jinja_layout import LaidToken
+from templatefix.chat.rendering import Piece, Rendering
+from templatefix.chat.request import Request
+from templatefix.gotemplate.edits import Edit
+from templatefix.gotemplate.source import Span
+from templatefix.rewrite.jinja_repairs import JinjaRepair, edited, rendered, traits_lost
+from templatefix.rewrite.jinja_tags import JinjaTags
+from templatefix.rewrite.proof import Baseline, Check
+
+_ROUNDS: Final = 8
+
+
+def repair_objects(base: Baseline) -> JinjaRepair | str:
+    """Print as JSON what is printed in Python's notation or not at all; a sentence where that cannot be done."""
+    template = base.template
+    assert isinstance(template, JinjaChatTemplate)
+    original, requests = template, [request for request, _ in base.rendered]
+    if any(is_list_of_parts(piece) for _, before in base.rendered for piece in before.pieces):
+        return "a message's text is printed as a list of its parts, and JSON of it would be no better"
+    for _ in range(_ROUNDS):
+        fault = _first_fault(template, requests)
+        if fault is None:
+            return JinjaRepair(template, _same_but_objects(base, original, template))
+        request, span = fault
+        mended = next(
+            (each for each in _as_json(template, span) if not _is_at_fault(each, request, template, span)), None
+        )
+        if mended is None:
+            line = template.source.position(span.start).line
+            return f"line {line}: the object is part of a text that is made elsewhere"
+        template = mended
+    return f"objects are still printed as they are after {_ROUNDS} repairs"
+
+
+def is_fault(piece: Piece) -> bool:
+    """Whether a piece is an object of a tool or a call that is no JSON."""
+    return is_struct(piece) or is_silent(piece)
+
+
+def _first_fault(template: JinjaChatTemplate, requests: Sequence[Request]) -> tuple[Request, Span] | None:
+    for request in requests:
+        found = rendered(template, request)
+        for piece in found.pieces if found is not None else ():
+            if is_fault(piece):
+                return request, piece.span
+    return None
+
+
+def _is_at_fault(variant: JinjaChatTemplate, request: Request, before: JinjaChatTemplate, span: Span) -> bool:
+    """Whether a change does not mend the place, or something else is no longer the same."""
+    old, new = rendered(before, request), rendered(variant, request)
+    return old is None or new is None or not _same_around(old, new, span)
+
+
+def _as_json(template: JinjaChatTemplate, span: Span) -> Iterator[JinjaChatTemplate]:
+    """Ways to print the object at a tag as JSON, the plainest first."""
+    tags = JinjaTags(template.source)
+    tokens = _printed_by(tags, span)
+    names = {token.text for token in tokens if token.kind == "name"}
+    sets = [tag.tokens[2:] for tag in tags.tags if tag.name == "set" and _assigns(tag.tokens, names)]
+    for expression in (tokens, *sets):
+        for part in _parts(expression):
+            for edit in _to_json(tags, part):
+                variant = edited(template, (edit,))
+                if variant is not None:
+                    yield variant
+
+
+def _printed_by(tags: JinjaTags, span: Span) -> list[LaidToken]:
+    """The expression of the tag that prints at a place."""
+    inside: list[LaidToken] = []
+    start: LaidToken | None = None
+    for token in tags.layout.tokens:
+        if token.kind == "variable_begin":
+            start, inside = token, []
+        elif token.kind == "variable_end" and start is not None:
+            if tags.layout.span(start.start, token.end).contains(Span(span.start, span.start + 1)):
+                return inside
+            start = None
+        elif start is not None and token.kind != "whitespace":
+            inside.append(token)
+    return []
+
+
+def _assigns(tokens: Sequence[LaidToken], names: set[str]) -> bool:
+    return len(tokens) > 2 and tokens[0].text in names and tokens[1].text == "="
+
+
+def _parts(tokens: Sequence[LaidToken]) -> Iterator[list[LaidToken]]:
+    """What `+`, `~`, `if`, `else`, `or` and round brackets put together, the smallest parts first, and the whole."""
+    parts: list[list[LaidToken]] = [[]]
+    depth = 0
+    for token in tokens:
+        depth += (token.kind == "operator" and token.text in "([{") - (token.kind == "operator" and token.text in ")]}")
+        if depth == 0 and (token.text in ("+", "~") or (token.kind == "name" and token.text in ("if", "else", "or"))):
+            parts.append([])
+        else:
+            parts[-1].append(token)
+    if len(parts) > 1:
+        for part in parts:
+            yield from _parts(part)
+    elif len(tokens) > 2 and tokens[0].text == "(" and tokens[-1].text == ")":
+        yield from _parts(tokens[1:-1])
+    if any(token.kind == "name" for token in tokens):
+        yield list(tokens)
+
+
+def _to_json(tags: JinjaTags, part: Sequence[LaidToken]) -> Iterator[Edit]:
+    span = tags.layout.span(part[0].start, part[-1].end)
+    if [token.text for token in part[-2:]] == ["|", "string"]:
+        part = part[:-2]
+    text = tags.text(part)
+    plain = (
+        text
+        if all(
+            token.kind == "name" or token.text in (".", "[", "]", "|") or token.kind in ("string", "integer")
+            for token in part
+        )
+        else f"({text})"
+    )
+    yield Edit(span, f"{plain} | tojson")
+    yield Edit(span, f"({plain} | tojson if {plain} else '')")
+
+
+def _same_but_objects(base: Baseline, original: JinjaChatTemplate, repaired: JinjaChatTemplate) -> Check:
+    """Whether all that rendered before renders to the same, but for JSON where an object was to stand."""
+    renders = 0
+    if lost := traits_lost(original, repaired):
+        return Check(False, 1, lost)
+    for request, before in base.rendered:
+        renders += 1
+        after = rendered(repaired, request)
+        if after is None:
+            return Check(False, renders, "a request that rendered before fails")
+        if not _same_around(before, after):
+            return Check(False, renders, "more has changed than the objects that are no JSON")
+    return Check(True, renders)
+
+
+def _same_around(before: Rendering, after: Rendering, only: Span | None = None) -> bool:
+    """Whether a prompt is as before with JSON in the place of objects: of all, or of those that one tag prints."""
+    texts, open_ = [""], False
+    for piece in before.pieces:
+        if is_fault(piece) and only in (None, piece.span):
+            if not open_:
+                texts.append("")
+            open_ = True
+        elif piece.text:
+            texts[-1] += piece.text
+            open_ = False
+    rest = after.text
+    if not rest.startswith(texts[0]):
+        return False
+    rest = rest[len(texts[0]) :]
+    for text in texts[1:]:
+        found = _behind_json(rest, text)
+        if found is None:
+            return False
+        rest = found
+    return not rest
+
+
+def _behind_json(text: str, following: str) -> str | None:
+    """What stands behind one JSON object or list, or several in a row, and the text that follows."""
+    decoder = json.JSONDecoder()
+    while True:
+        try:
+            value, end = decoder.raw_decode(text)
+        except ValueError:
+            return None
+        if not isinstance(value, (dict, list)):
+            return None
+        text = text[end:]
+        if text.startswith(following) and (following or not text):
+            return text[len(following) :]
