@@ -25,6 +25,7 @@ from templatefix.cli.options import Kind
 from templatefix.cli.output import CliError, complain, save
 
 if TYPE_CHECKING:
+    from templatefix.chat.rendering import ChatTemplate
     from templatefix.report.upstream import Subject, Variant
     from templatefix.report.upstream_requests import Repo
     from templatefix.servers import targets
@@ -167,21 +168,36 @@ def _private(found: targets.Target) -> tuple[tuple[str, str], ...]:
 def variant_of(examined: Examined) -> Variant:
     """What patch makes of a template, or why it makes nothing."""
     from templatefix.analysis.analyse import analyse
-    from templatefix.chat.go import GoChatTemplate
     from templatefix.report.upstream import Variant
     from templatefix.rewrite.patch import patch
 
     reason = examined.found.not_in_force()
     if reason is not None:
         return Variant(None, None, None, (f"TF401: {reason}",))
-    if not isinstance(examined.template, GoChatTemplate):
-        return Variant(None, None, None, ("only Go templates are rewritten",))
-    result = patch(examined.template)
+    template = examined.template
+    assert template is not None
+    result = patch(template)
+    if not result.changed and template.kind == "jinja":
+        # What keeps the thinking has to be asked for on the command line; maintainers may want to see it.
+        keeping = patch(template, keep_thinking=True)
+        result = keeping if keeping.changed else result
     refused = tuple(f"{one.code}: {one.reason}".removeprefix(": ") for one in result.refused)
     if not result.changed:
         return Variant(None, None, result, refused)
-    changed = GoChatTemplate(result.template)
+    changed = _with_text(template, result.template)
     return Variant(changed, analyse(changed), result, refused)
+
+
+def _with_text(template: ChatTemplate, text: str) -> ChatTemplate:
+    """Another text in the place of a template."""
+    if template.kind == "go":
+        from templatefix.chat.go import GoChatTemplate
+
+        return GoChatTemplate(text)
+    from templatefix.chat.jinja import JinjaChatTemplate
+
+    assert isinstance(template, JinjaChatTemplate)
+    return JinjaChatTemplate(text, bos=template.bos, eos=template.eos, date=template.date, kwargs=template.kwargs)
 
 
 def _measured(file: str) -> dict[str, Any]:

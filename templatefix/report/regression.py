@@ -50,7 +50,7 @@ def regression_values(
         "proof": variant.proof,
         "reasons": variant.reasons,
         "mended": variant.analysis.verdict if variant.analysis is not None else "",
-        "notes": notes(repo, now.kind) if variant.diff else (),
+        "notes": notes(repo, now.kind, variant.apart) if variant.diff else (),
         "facts": subject.facts,
         "references": references(subject.checked.findings),
     }

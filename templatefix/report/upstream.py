@@ -50,6 +50,11 @@ class Variant:
         return self.result.diff() if self.result is not None and self.template is not None else ""
 
     @property
+    def apart(self) -> str | None:
+        """What the change gives another form without tools as well."""
+        return self.result.apart if self.result is not None else None
+
+    @property
     def proof(self) -> list[tuple[str, str, int]]:
         """What was proved: name, holds or fails, and how many renders were compared."""
         if self.result is None or self.template is None:
@@ -111,7 +116,7 @@ def upstream_values(
         "reasons": variant.reasons,
         "dropped": variant.result.dropped_text if variant.result is not None else (),
         "added": variant.result.added_text if variant.result is not None else (),
-        "notes": notes(repo, subject.checked.kind) if variant.diff else (),
+        "notes": notes(repo, subject.checked.kind, variant.apart) if variant.diff else (),
         "facts": subject.facts,
         "references": references(subject.checked.findings),
         "private": subject.private,

@@ -35,6 +35,7 @@ _TOOL_TAG = (
     "The server reads tool calls from a tag that it takes from the template's first `if` on `.ToolCalls` "
     "(ollama/ollama#10949); the diff leaves that as it is."
 )
+_EVALUATE = "What it makes of them is for an evaluation to say."
 
 
 def main_finding(checked: Checked) -> Finding | None:
@@ -85,6 +86,9 @@ def _further(checked: Checked, finding: Finding) -> str:
     return f"The agent loops that were tried keep their prefix{also}."
 
 
-def notes(repo: Repo, kind: str) -> tuple[str, ...]:
-    """What belongs below a proposed diff."""
-    return (_TOOL_TAG,) if repo == "ollama" and kind == "go" else ()
+def notes(repo: Repo, kind: str, apart: str | None = None) -> tuple[str, ...]:
+    """What belongs below a proposed diff; `apart` is what it changes without tools as well."""
+    said = (_TOOL_TAG,) if repo == "ollama" and kind == "go" else ()
+    if apart is None:
+        return said
+    return (*said, f"The model sees other prompts than before, with and without tools: {apart}. {_EVALUATE}")

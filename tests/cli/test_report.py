@@ -227,12 +227,36 @@ def test_a_jinja_template_for_llama_cpp(templatefix: Any) -> None:
     assert "llama-server -m ANY-MODEL.gguf --jinja --chat-template-file template.jinja" in made
     assert "/apply-template" in made
     assert "_debug_render_only" not in made
-    assert "- only Go templates are rewritten" in made
+    (diff,) = block(made, "diff")
+    assert "+{% if tools %}{{ tools | tojson }}{% endif %}" in diff
+    assert "`prefix_stable` holds (" in made
+    assert "with the diff it calls it stable" in made
     (body,) = [words for block_ in block(made, "sh") if '"tool_calls"' in block_ for words in [shlex.split(block_)]]
     messages = json.loads(body[body.index("-d") + 1])["messages"]
     (call,) = messages[1]["tool_calls"]
     assert json.loads(call["function"]["arguments"]) == {"city": "Oslo"}
     assert messages[2]["tool_call_id"] == call["id"]
+
+
+THOUGHTS = (
+    "{% set ns = namespace(at=-1) %}{% for m in messages %}{% if m.role == 'user' %}{% set ns.at = loop.index0 %}"
+    "{% endif %}{% endfor %}{% if tools %}{{ tools | tojson }}{% endif %}{% for m in messages %}<{{ m.role }}>"
+    "{% set thought = m.reasoning_content or '' %}{% if thought and loop.index0 > ns.at %}<think>{{ thought }}</think>"
+    "{% endif %}{{ m.content }}{% for c in m.tool_calls or [] %}{{ c.function | tojson }}{% endfor %}\n{% endfor %}"
+    "{% if add_generation_prompt %}<assistant>{% endif %}"
+)
+
+
+def test_a_jinja_template_that_drops_thinking(templatefix: Any) -> None:
+    made = reported(templatefix, THOUGHTS, name="t.jinja")
+    assert block(made, "diff")
+    assert "The model sees other prompts than before, with and without tools: thinking that is kept." in made
+
+
+def test_a_jinja_template_that_nothing_mends(templatefix: Any) -> None:
+    made = reported(templatefix, "{% if tools %}You have tools.{% endif %}{{ messages[-1].content }}", name="t.jinja")
+    assert block(made, "diff") == []
+    assert "None is offered:\n\n- TF102: the template prints no tool definitions" in made
 
 
 def test_a_jinja_template_for_hugging_face(templatefix: Any) -> None:
