@@ -14,6 +14,7 @@ from jinja2 import Template, TemplateError, TemplateSyntaxError, nodes
 from templatefix.chat.jinja_caps import find_caps
 from templatefix.chat.jinja_filters import shown
 from templatefix.chat.jinja_language import JinjaLanguage, Run
+from templatefix.chat.jinja_layout import Layout
 from templatefix.chat.jinja_text import LONGEST, Text, TooLong
 from templatefix.chat.jinja_values import Caps, answered_calls, messages_value, tools_value
 from templatefix.chat.rendering import Origin, Piece, RenderError, Rendering
@@ -23,9 +24,11 @@ from templatefix.gotemplate.source import Source, Span
 _NAME: Final = "<template>"
 _GIVEN: Final = {"messages", "tools", "add_generation_prompt", "loop", "caller", "varargs", "kwargs"}
 _THOUGHT: Final = re.compile(r"[<\[][^<>\[\]]*think[^<>\[\]]*[>\]]", re.IGNORECASE)  # a mark of thinking
+_CHANNELS: Final = "<|channel|>"  # what it knows one of gpt-oss by
 # What the server knows a template of Gemma 4 by, the end of its turns, the beginning of one of the model, and what
 # only the later templates say.
 _GEMMA_4, _GEMMA_END, _GEMMA_TURN = "'<|tool_call>call:'", "<turn|>\n", "<|turn>model\n"
+_TRIES: Final = 250_000  # steps for all tries of a template, whose conversations are short
 _GEMMA_NEW: Final = "{#- OpenAI Chat Completions:"
 
 
@@ -110,13 +113,47 @@ class JinjaChatTemplate:
         known = own | _GIVEN | set(self._common_data(True)) | set(self._language.globals)
         return frozenset([name.name for name in names if name.name not in known])
 
-    @cached_property
-    def caps(self) -> Caps:
-        """What the server knows about the template: as given, else found out by trying it."""
-        return self._given if self._given is not None else find_caps(self._tried, self.names)
+    @property
+    def layout(self) -> Layout:
+        """Where the tokens stand; the line of each node of `tree` is a place in it."""
+        return self._language.layout
 
-    def _tried(self, data: dict[str, Any]) -> str:
-        return _joined(self._pieces({**self._common_data(True), **data}, True))
+    @property
+    def variables(self) -> Mapping[str, Any]:
+        """What the server sets besides messages and tools, where a client asks for nothing."""
+        return {**self._common_data(self.thinks_by_default), "add_generation_prompt": True, **self.kwargs}
+
+    @property
+    def channels(self) -> bool:
+        """Whether the server takes it for a template of gpt-oss."""
+        return _CHANNELS in self.source.text
+
+    @property
+    def answers_calls(self) -> bool:
+        """Whether the server hands it results as part of the turn that called (the first templates of Gemma 4)."""
+        return _GEMMA_4 in self.source.text and _GEMMA_NEW not in self.source.text
+
+    @property
+    def caps(self) -> Caps:
+        """What the server knows about the template: as given, else found out by trying it; raises RenderError."""
+        found = self._found if self._given is None else self._given
+        if isinstance(found, RenderError):
+            raise found
+        return found
+
+    @cached_property
+    def _found(self) -> Caps | RenderError:
+        begun = self.steps
+
+        def tried(data: dict[str, Any]) -> str:
+            if self.steps - begun > _TRIES:
+                raise RenderError("exec", f"template: more than {_TRIES} steps to try it")
+            return _joined(self._pieces({**self._common_data(True), **data}, True))
+
+        try:
+            return find_caps(tried, self.names)
+        except RenderError as error:
+            return error.with_traceback(None)
 
     def render(self, request: Request) -> Rendering:
         """Render a request as the server does; raises RenderError, and RequestError where a type does not fit."""
@@ -172,9 +209,8 @@ class JinjaChatTemplate:
 
     def _data(self, request: Request) -> dict[str, Any]:
         data = self._common_data(self.thinks_by_default if request.think is None else request.think)
-        messages = messages_value(request, self.caps, "<|channel|>" in self.source.text)
-        old = _GEMMA_4 in self.source.text and _GEMMA_NEW not in self.source.text
-        data["messages"] = answered_calls(messages) if old else messages
+        messages = messages_value(request, self.caps, self.channels)
+        data["messages"] = answered_calls(messages) if self.answers_calls else messages
         if request.tools:
             data["tools"] = tools_value(request.tools)
         return {**data, **self.kwargs}
