@@ -9,7 +9,6 @@ from templatefix.analysis.evidence import Evidence
 from templatefix.analysis.findings import Finding
 from templatefix.analysis.rule import Rule
 from templatefix.analysis.stability import Step
-from templatefix.gotemplate.nodes import RangeNode
 from templatefix.gotemplate.source import Span
 
 
@@ -86,6 +85,6 @@ def _place(evidence: Evidence, step: Step, index: int) -> Span:
     if evidence.reading is not None:
         for piece in step.rendering.pieces:
             if piece.message == index and piece.origin is not None and piece.origin.field not in ("role", ""):
-                branches = [b for b in evidence.reading.via(piece.span) if not isinstance(b, RangeNode)]
+                branches = evidence.reading.conditions(piece.span)
                 return branches[-1].open if branches else piece.span
     return evidence.conversation_span

@@ -10,7 +10,6 @@ from templatefix.analysis.evidence import Evidence
 from templatefix.analysis.findings import Finding
 from templatefix.analysis.rule import Rule
 from templatefix.analysis.stability import Step
-from templatefix.gotemplate.nodes import RangeNode
 from templatefix.gotemplate.source import Span
 
 _ARRAY = re.compile(r"\[\s*(?=\{)")
@@ -91,7 +90,6 @@ def _place(evidence: Evidence, step: Step, index: int) -> Span:
             and piece.origin is not None
             and piece.origin.field in ("name", "arguments", "tool_calls")
         ):
-            around = evidence.reading.via(piece.span) if evidence.reading is not None else ()
-            loops = [branch for branch in around if isinstance(branch, RangeNode)]
+            loops = evidence.reading.loops(piece.span) if evidence.reading is not None else ()
             return loops[-1].open if loops else piece.span
     return evidence.conversation_span

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from templatefix.analysis.evidence import Evidence
 from templatefix.analysis.findings import Finding
-from templatefix.analysis.gotree_values import TOOLS
+from templatefix.analysis.reading import TOOLS
 from templatefix.analysis.rule import Rule
 from templatefix.analysis.wording import is_words, words
 from templatefix.gotemplate.source import Span
@@ -83,5 +83,5 @@ class ToolReminderMoves(Rule):
 
 
 def _place(evidence: Evidence, span: Span) -> Span:
-    branch = evidence.reading.branch_on(span, TOOLS) if evidence.reading is not None else None
+    branch = evidence.reading.condition_on(span, TOOLS) if evidence.reading is not None else None
     return branch.open if branch is not None else span

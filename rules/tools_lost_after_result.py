@@ -7,11 +7,10 @@ from collections.abc import Iterator
 
 from templatefix.analysis.evidence import Evidence
 from templatefix.analysis.findings import Finding
-from templatefix.analysis.gotree_values import TOOLS
+from templatefix.analysis.reading import TOOLS
 from templatefix.analysis.rule import Rule
 from templatefix.chat.rendering import SwitchedTemplate
 from templatefix.chat.request import Request
-from templatefix.gotemplate.nodes import BranchNode
 from templatefix.gotemplate.source import Span
 
 _OF_A_MESSAGE = re.compile(r"""\w+(?:\[\d+\])?(?:\.tools\b|\[['"]tools['"]\])""")  # the `tools` of something
@@ -120,7 +119,5 @@ def _elsewhere(evidence: Evidence) -> str:
 
 
 def _first_mention(evidence: Evidence) -> Span:
-    node = evidence.reading.first_on(TOOLS) if evidence.reading is not None else None
-    if node is None:
-        return Span(0, 0)
-    return node.open if isinstance(node, BranchNode) else node.span
+    site = evidence.reading.first_on(TOOLS) if evidence.reading is not None else None
+    return site.open if site is not None else Span(0, 0)

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from templatefix.analysis.dependence import TreeReading
 from templatefix.analysis.evidence import Evidence
 from templatefix.analysis.findings import Finding
-from templatefix.analysis.gotree_values import SYSTEM, TOOLS
+from templatefix.analysis.reading import SYSTEM, TOOLS, Branch, Reading
 from templatefix.analysis.rule import Rule
-from templatefix.gotemplate.nodes import BranchNode, RangeNode
 from templatefix.gotemplate.source import Span
 
 
@@ -80,13 +78,13 @@ def _gate(evidence: Evidence) -> Span | None:
         return branch.open if branch is not None else span
     # With a system message nothing could be rendered: only the tree tells where the tools stand.
     node = reading.first_on(TOOLS) if reading is not None else None
-    branch = reading.branch_on(node.span, SYSTEM) if reading is not None and node is not None else None
+    branch = reading.condition_on(node.span, SYSTEM) if reading is not None and node is not None else None
     return branch.open if branch is not None else None
 
 
-def _deciding(reading: TreeReading, span: Span) -> BranchNode | None:
-    on_system = reading.branch_on(span, SYSTEM)
+def _deciding(reading: Reading, span: Span) -> Branch | None:
+    on_system = reading.condition_on(span, SYSTEM)
     if on_system is not None:
         return on_system
-    around = [b for b in reading.via(span) if not isinstance(b, RangeNode) and not reading.raw(b.pipe) & TOOLS]
+    around = reading.conditions(span, without=TOOLS)
     return around[-1] if around else None

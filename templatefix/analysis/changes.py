@@ -6,11 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 
-from templatefix.analysis.dependence import TreeReading
-from templatefix.analysis.gotree_values import TOOLS
+from templatefix.analysis.reading import TOOLS, Branch, Reading
 from templatefix.analysis.stability import LoopRun, Step
 from templatefix.chat.rendering import Piece
-from templatefix.gotemplate.nodes import BranchNode
 
 _MANY = 1000  # pieces beyond which two prompts are only compared up to their first difference
 
@@ -24,7 +22,7 @@ class Change:
     message: int | None  # the message they belong to
     removed: tuple[Piece, ...]
     added: tuple[Piece, ...]
-    gate: BranchNode | None  # the branch that flipped
+    gate: Branch | None  # the branch that flipped
     tools: bool  # tool definitions are among them
     system: bool  # the system text is among them
 
@@ -43,9 +41,9 @@ class Change:
             p.origin is not None and p.origin.kind == "message" and p.origin.field == "content" for p in self.pieces
         )
 
-    def asks_for_tools(self, reading: TreeReading | None) -> bool:
+    def asks_for_tools(self, reading: Reading | None) -> bool:
         """Whether the pieces are printed only when tools are given."""
-        return reading is not None and any(reading.branch_on(piece.span, TOOLS) is not None for piece in self.pieces)
+        return reading is not None and any(reading.condition_on(piece.span, TOOLS) is not None for piece in self.pieces)
 
     @property
     def pieces(self) -> tuple[Piece, ...]:
@@ -57,14 +55,14 @@ def _key(piece: Piece) -> tuple[int, int, int | None, str]:
     return (piece.span.start, piece.span.end, piece.message, piece.text)
 
 
-def changes(run: LoopRun, reading: TreeReading | None) -> Iterator[Change]:
+def changes(run: LoopRun, reading: Reading | None) -> Iterator[Change]:
     """What every step of a loop lost of the part that it had to keep of the step before."""
     for index in run.lost:
         if index and run.steps[index].kept_bytes < run.needed(index - 1):
             yield from _between(run, index, reading)
 
 
-def _between(run: LoopRun, index: int, reading: TreeReading | None) -> Iterator[Change]:
+def _between(run: LoopRun, index: int, reading: Reading | None) -> Iterator[Change]:
     before, after = run.steps[index - 1], run.steps[index]
     last = before.last_message
     old = [_key(piece) for piece in before.rendering.pieces[: run.tails[index - 1]]]
@@ -90,11 +88,11 @@ def _new_message(step: Step, last: int | None, tail: int) -> int:
 
 
 def _by_gate(
-    run: LoopRun, index: int, removed: Sequence[int], added: Sequence[int], reading: TreeReading | None
+    run: LoopRun, index: int, removed: Sequence[int], added: Sequence[int], reading: Reading | None
 ) -> Iterator[Change]:
     # Neighbouring pieces can have come and gone for different reasons.
     before, after = run.steps[index - 1], run.steps[index]
-    groups: dict[int, tuple[BranchNode | None, list[int], list[int]]] = {}
+    groups: dict[int, tuple[Branch | None, list[int], list[int]]] = {}
     for step, indexes, side in ((before, removed, 1), (after, added, 2)):
         for position in indexes:
             gate = reading.gate(step.rendering.pieces[position].span) if reading is not None else None

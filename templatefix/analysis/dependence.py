@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from templatefix.analysis.gotree_flow import Flow
-from templatefix.analysis.gotree_items import Item, Record, Suspect, Via, branches
-from templatefix.analysis.gotree_values import TAIL, Assumptions
+from templatefix.analysis.gotree_items import Item, Record, Suspect, Via, branches, flatten
+from templatefix.analysis.gotree_values import Assumptions
+from templatefix.analysis.reading import TAIL, Place, Site
 from templatefix.gotemplate.deep import run_deep
 from templatefix.gotemplate.nodes import (
     ActionNode,
@@ -47,6 +48,11 @@ class TreeReading:
             ):
                 found.append(suspect)
         return tuple(found)
+
+    @property
+    def places(self) -> tuple[Place, ...]:
+        """The suspects' places."""
+        return tuple([Place(suspect.node.span, suspect.kind) for suspect in self.suspects])
 
     def raw(self, node: Node) -> int:
         """What the value of an expression was ever made of: TAIL, TOOLS, SYSTEM, DATA, DATE."""
@@ -91,16 +97,31 @@ class TreeReading:
         """The outermost branch around a node that can flip."""
         return next((branch for branch in self.via(span) if self.flips(branch)), None)
 
-    def branch_on(self, span: Span, what: int) -> BranchNode | None:
-        """The outermost `if` or `with` around a node whose condition is made of one of `what`."""
-        return next((b for b in self.via(span) if not isinstance(b, RangeNode) and self.raw(b.pipe) & what), None)
+    def conditions(self, span: Span, without: int = 0) -> tuple[BranchNode, ...]:
+        """Each `if` and `with` around a node, outermost first; not those whose pipeline is made of one of `without`."""
+        return tuple([b for b in self.via(span) if not isinstance(b, RangeNode) and not self.raw(b.pipe) & without])
 
-    def first_on(self, what: int) -> ActionNode | BranchNode | None:
+    def loops(self, span: Span) -> tuple[BranchNode, ...]:
+        """The loops around a node, outermost first."""
+        return tuple([branch for branch in self.via(span) if isinstance(branch, RangeNode)])
+
+    def condition_on(self, span: Span, what: int) -> BranchNode | None:
+        """The outermost `if` or `with` around a node whose condition is made of one of `what`."""
+        return next((branch for branch in self.conditions(span) if self.raw(branch.pipe) & what), None)
+
+    def first_on(self, what: int) -> Site | None:
         """The first action or branch whose pipeline is made of one of `what`."""
         for node in walk(self.tree.root):
             if isinstance(node, (ActionNode, BranchNode)) and self.raw(node.pipe) & what:
-                return node
+                return Site(node.span, node.open if isinstance(node, BranchNode) else node.span)
         return None
+
+    @cached_property
+    def conversation(self) -> Span | None:
+        """The opening action of the last loop that prints the messages."""
+        items = flatten(self.printed[0])
+        loops = [item.node for item in items if item.kind == "messages" and isinstance(item.node, RangeNode)]
+        return loops[-1].open if loops else None
 
     @cached_property
     def counts(self) -> tuple[int, ...]:

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from templatefix.analysis.changes import Change, changes
-from templatefix.analysis.dependence import TreeReading, read
+from templatefix.analysis.dependence import read
 from templatefix.analysis.findings import Cost
-from templatefix.analysis.gotree_items import Suspect, TooComplex, flatten
+from templatefix.analysis.jinjatree import read_jinja
 from templatefix.analysis.loops import (
     CUT,
     Loop,
@@ -22,13 +22,14 @@ from templatefix.analysis.loops import (
     without_tools,
 )
 from templatefix.analysis.metering import Metered
+from templatefix.analysis.reading import Place, Reading, TooComplex
 from templatefix.analysis.sampling import loops_around, samples
 from templatefix.analysis.stability import LoopRun, run_loop
 from templatefix.chat.go import GoChatTemplate
+from templatefix.chat.jinja import JinjaChatTemplate
 from templatefix.chat.rendering import ChatTemplate, RenderError, SwitchedTemplate
 from templatefix.chat.request import Request
 from templatefix.chat.serving import Serving
-from templatefix.gotemplate.nodes import RangeNode
 from templatefix.gotemplate.source import Span
 
 _SEED, _SAMPLES = 20261129, 60  # of the search for loops
@@ -60,22 +61,27 @@ class Evidence:
         return "think" in self.template.source.text
 
     @cached_property
-    def reading(self) -> TreeReading | None:
-        """The tree, read; None where there is none of Go's, for legacy templates, and beyond limits."""
-        return self._read(thoughts=False)
+    def reading(self) -> Reading | None:
+        """The tree, read; None for legacy templates, where nothing can be rendered, and beyond limits."""
+        return self._read(thoughts=bool(self._thinking))
 
     @cached_property
-    def reading_thoughts(self) -> TreeReading | None:
+    def reading_thoughts(self) -> Reading | None:
         """The tree, read for conversations whose earlier turns hold thinking."""
-        return self._read(thoughts=True) if self.thinks else self.reading
+        return self._read(thoughts=True) if self.thinks and not self._thinking else self.reading
 
-    def _read(self, thoughts: bool) -> TreeReading | None:
-        if not isinstance(self.template, GoChatTemplate) or self.template.legacy:
-            return None
+    def _read(self, thoughts: bool) -> Reading | None:
+        template = self.template
         try:
-            return read(self.template.tree, self.template.has_think_tags, thoughts, self.takes_tools)
+            if isinstance(template, GoChatTemplate):
+                if template.legacy:
+                    return None
+                return read(template.tree, template.has_think_tags, thoughts, self.takes_tools)
+            if isinstance(template, JinjaChatTemplate) and template.refusal is None:
+                return read_jinja(template, thoughts, self.takes_tools)
         except TooComplex:
-            return None
+            pass
+        return None
 
     def run(self, loop: Loop) -> LoopRun:
         """Render a loop as the server would."""
@@ -128,12 +134,12 @@ class Evidence:
             if not missing:
                 return
 
-    def _missing(self, shown: Sequence[Change]) -> list[Suspect]:
+    def _missing(self, shown: Sequence[Change]) -> list[Place]:
         assert self.reading is not None
         places = sorted(
             {span for change in shown for span in (self.place(change), *[piece.span for piece in change.pieces])}
         )
-        return [s for s in self.reading.suspects if s.kind != "behind" and not _any_within(s.node.span, places)]
+        return [one for one in self.reading.places if one.kind != "behind" and not _shown(one, places)]
 
     @cached_property
     def others(self) -> tuple[LoopRun, ...]:
@@ -179,9 +185,8 @@ class Evidence:
     @cached_property
     def conversation_span(self) -> Span:
         """The opening action of the loop that prints the messages; the whole template if there is none."""
-        items = flatten(self.reading.printed[0]) if self.reading is not None else ()
-        loops = [item.node for item in items if item.kind == "messages" and isinstance(item.node, RangeNode)]
-        return loops[-1].open if loops else Span(0, len(self.template.source.data))
+        found = self.reading.conversation if self.reading is not None else None
+        return found if found is not None else Span(0, len(self.template.source.data))
 
     @cached_property
     def thinking_switch(self) -> str:
@@ -240,21 +245,24 @@ class Evidence:
         source = self.template.source
         said: list[str] = []
         for suspect in self._missing(self.core_changes):
-            line = source.position(suspect.node.span.start).line
+            line = source.position(suspect.span.start).line
             said.append(f"line {line} depends on later messages as it reads, but no loop shows it")
-        suspects = [suspect.node.span for suspect in self.reading.suspects]
         unread: dict[int, dict[str, None]] = {}  # the loops that show a line to change
         for change in self.core_changes:
             # What a named template prints stands in the branches around its call.
             around = {branch.span for piece in change.pieces for branch in self.reading.via(piece.span)}
             spans = sorted(around.union(piece.span for piece in change.pieces))
-            if not any(_any_within(suspect, spans) for suspect in suspects):
+            if not any(_shown(suspect, spans) for suspect in self.reading.places):
                 line = source.position(self.place(change).start).line
                 unread.setdefault(line, {})[change.run.loop.name] = None
         for line, loops in unread.items():
             where = f"loop {next(iter(loops))}" if len(loops) == 1 else f"loops {', '.join(loops)}"
             said.append(f"line {line} changes on the {where}, but its text does not say why")
         return tuple(dict.fromkeys(said))
+
+
+def _shown(one: Place, places: Sequence[Span]) -> bool:
+    return _any_within(one.span, places) or (one.shown is not None and _any_within(one.shown, places))
 
 
 def _any_within(span: Span, places: Sequence[Span]) -> bool:

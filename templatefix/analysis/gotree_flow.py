@@ -13,32 +13,10 @@ from difflib import SequenceMatcher
 from typing import Final
 
 from templatefix.analysis.gotree_expressions import Scope
-from templatefix.analysis.gotree_items import (
-    BROKEN,
-    DONE,
-    NEVER,
-    ROUNDS,
-    Item,
-    State,
-    branches,
-    flatten,
-    keys,
-)
-from templatefix.analysis.gotree_values import (
-    DATA,
-    SYSTEM,
-    TAIL,
-    TOOLS,
-    Frame,
-    Role,
-    Value,
-    constant,
-    integer,
-    merge,
-    message,
-    moving,
-)
+from templatefix.analysis.gotree_items import BROKEN, DONE, NEVER, ROUNDS, Item, State, branches, flatten, keys
+from templatefix.analysis.gotree_values import Frame, Role, Value, constant, integer, merge, message, moving
 from templatefix.analysis.gotree_walker import Walker
+from templatefix.analysis.reading import DATA, SYSTEM, TAIL, TOOLS
 from templatefix.gotemplate.nodes import Node, RangeNode, TextNode
 
 _MANY: Final = 1000  # things printed for one message, beyond which only the first that changes is named

@@ -5,18 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from typing import Final
 
-from templatefix.analysis.gotree_values import (
-    DATE,
-    TAIL,
-    UNKNOWN,
-    Frame,
-    Value,
-    constant,
-    conversation,
-    integer,
-    message,
-    unknown,
-)
+from templatefix.analysis.gotree_values import UNKNOWN, Frame, Value, constant, conversation, integer, message, unknown
+from templatefix.analysis.reading import DATE, TAIL
 
 COMPARISONS: Final = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
 

@@ -6,7 +6,8 @@ from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
 
-from templatefix.analysis.gotree_values import DATA, SYSTEM, TOOLS, Role, Value, constant
+from templatefix.analysis.gotree_values import Role, Value, constant
+from templatefix.analysis.reading import DATA, SYSTEM, TOOLS, SuspectKind
 from templatefix.gotemplate.nodes import BranchNode, Node
 
 DONE: Final = "#done"  # whether this turn of a loop was left by continue or break
@@ -16,7 +17,6 @@ ROUNDS: Final = 6  # turns of a loop after which what its variables can be is ta
 
 Via: TypeAlias = "tuple[Via, BranchNode] | None"  # the innermost branch, linked to those around it
 State: TypeAlias = "dict[Hashable, Value]"  # values of variables, by where they are kept
-SuspectKind: TypeAlias = Literal["gate", "value", "loop", "behind"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,10 +73,6 @@ def holds(items: Sequence[Item]) -> int:
         if item.kind == "print":
             raw |= item.raw
     return raw & (TOOLS | SYSTEM | DATA)
-
-
-class TooComplex(Exception):
-    """A template that cannot be read: loops in loops, or templates that call each other many times over."""
 
 
 def keys(items: Sequence[Item]) -> tuple[Hashable, ...]:

@@ -11,11 +11,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, TypeAlias
 
-TAIL: Final = 1  # changes when messages are added
-TOOLS: Final = 2  # holds tool definitions
-SYSTEM: Final = 4  # holds the system text
-DATA: Final = 8  # holds what a message says: text, thinking, calls
-DATE: Final = 16  # changes with the day
+from templatefix.analysis.reading import DATA, SYSTEM, TAIL, TOOLS
 
 Shape: TypeAlias = Literal["scalar", "root", "messages", "message", "tools", "other"]
 Role: TypeAlias = Literal["system", "user", "assistant", "tool"]

@@ -16,13 +16,12 @@ from templatefix.analysis.gotree_items import (
     Record,
     State,
     Suspect,
-    SuspectKind,
-    TooComplex,
     Via,
     holds,
     keys,
 )
-from templatefix.analysis.gotree_values import TAIL, Assumptions, Frame, Value, constant, integer, merge, root, unknown
+from templatefix.analysis.gotree_values import Assumptions, Frame, Value, constant, integer, merge, root, unknown
+from templatefix.analysis.reading import TAIL, SuspectKind, TooComplex
 from templatefix.gotemplate.nodes import (
     ActionNode,
     BlockNode,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from templatefix.analysis.dependence import TreeReading, read
-from templatefix.analysis.gotree_items import TooComplex
+from templatefix.analysis.reading import TooComplex
 from templatefix.chat.go import GoChatTemplate
 
 HEAD = "{{ range $i, $m := .Messages }}<{{ .Role }}>"
