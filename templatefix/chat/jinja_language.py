@@ -22,9 +22,11 @@ from templatefix.chat.jinja_text import LONGEST, Text, TooLong, join_texts, lite
 from templatefix.chat.jinja_values import Record, wrapped
 from templatefix.gotemplate.source import Source, Span
 
-_PASSES: Final = 200_000  # of all loops of one prompt
+_NODES: Final = 4_000_000  # nodes executed for one prompt, by their weight
+_NODES_A_STEP: Final = 3  # as heavy as one of a Go template
+_WEIGHTS: Final[dict[type[nodes.Node], int]] = {nodes.Call: 20, nodes.Filter: 10, nodes.Output: 5}  # others 1
 _MADE: Final = 4 * LONGEST  # characters of all strings of one prompt
-_SECONDS: Final = 8.0  # of one prompt; what a pass can cost has no other bound
+_SECONDS: Final = 8.0  # of one prompt; what a step on long strings can cost has no other bound
 _ITEMS: Final = 100_000  # of one list
 _METHODS: Final = frozenset(
     (
@@ -58,7 +60,7 @@ class Run:
     __slots__ = ("deadline", "frames", "left", "message", "numbers", "room")
 
     def __init__(self) -> None:
-        self.left = _PASSES
+        self.left = _NODES
         self.deadline = monotonic() + _SECONDS
         self.room = _MADE
         self.message: int | None = None
@@ -74,13 +76,16 @@ class Run:
         self.message = self.frames.pop()
         self.numbers = self.numbers and bool(self.frames)
 
-    def enter(self, item: Any = None) -> None:
-        """A pass of a loop begins."""
-        self.left -= 1
+    def step(self, weight: int) -> None:
+        """A body with nodes of some weight begins: of a branch, a macro, a pass of a loop."""
+        self.left -= weight
         if self.left < 0:
-            raise TemplateRuntimeError(f"template: more than {_PASSES} passes of loops")
+            raise TemplateRuntimeError(f"template: more than {_NODES} nodes executed")
         if monotonic() > self.deadline:
             raise TemplateRuntimeError(f"template: more than {_SECONDS:.0f} seconds")
+
+    def enter(self, item: Any = None) -> None:
+        """A pass of a loop begins."""
         if item.__class__ is Record and item.origin.field == "":
             self.message, self.numbers = item.message, False
 
@@ -92,8 +97,8 @@ class Run:
 
     @property
     def steps(self) -> int:
-        """What was spent, in passes; 64 characters count as one."""
-        return _PASSES - self.left + (_MADE - self.room) // 64
+        """What was spent, in steps as a Go template takes them; 64 characters count as one."""
+        return (_NODES - self.left) // _NODES_A_STEP + (_MADE - self.room) // 64
 
     def spend(self, size: int) -> None:
         """Characters were made."""
@@ -122,6 +127,7 @@ class _Coder(CodeGenerator):
         super().__init__(*args, **options)
         self._targets: dict[int, nodes.Node] = {}
         self._iterated: nodes.Node | None = None
+        self._sifted = 0  # what the condition on its items weighs
 
     def visit(self, node: nodes.Node, *args: Any, **options: Any) -> Any:
         """A node; what a loop goes over is looked at first."""
@@ -130,7 +136,7 @@ class _Coder(CodeGenerator):
         self._iterated = None
         self.write("environment.passes(")
         super().visit(node, *args, **options)
-        self.write(")")
+        self.write(f", {self._sifted})")
         return None
 
     def _kept(self, text: str, span: Span) -> str:
@@ -175,22 +181,36 @@ class _Coder(CodeGenerator):
         self._targets[id(node.body)] = node.target
         self.writeline("environment.run.push()")
         self._iterated = node.iter
+        self._sifted = _weight([node.test]) if node.test is not None else 0
         super().visit_For(node, frame)
         self.writeline("environment.run.pop()")
 
     def blockvisit(self, nodes: Iterable[Any], frame: Frame) -> None:
-        """A body, which may be that of a loop."""
+        """A body, which may be that of a loop; what it costs is counted before it is executed."""
+        body = list(nodes)
+        self.writeline(f"environment.run.step({1 + _weight(body)})")
         target = self._targets.pop(id(nodes), None)
         if target is not None:
             name = getattr(target, "name", None)
             self.writeline(f"environment.run.enter({frame.symbols.ref(name) if name else ''})")
-        super().blockvisit(nodes, frame)
+        super().blockvisit(body, frame)
 
     def visit_Assign(self, node: nodes.Assign, frame: Frame) -> None:
         """A variable, which may be the message at hand."""
         super().visit_Assign(node, frame)
         if isinstance(node.target, nodes.Name) and isinstance(node.node, nodes.Getitem):
             self.writeline(f"environment.run.bound({frame.symbols.ref(node.target.name)})")
+
+
+def _weight(body: Iterable[nodes.Node]) -> int:
+    """What the nodes of a body weigh that are executed with it, those of the bodies in it apart."""
+    weight = 0
+    waiting = list(body)
+    while waiting:
+        node = waiting.pop()
+        weight += _WEIGHTS.get(type(node), 1)
+        waiting.extend(node.iter_child_nodes(exclude=("body", "else_")))
+    return weight
 
 
 class JinjaLanguage(ImmutableSandboxedEnvironment):
@@ -217,10 +237,13 @@ class JinjaLanguage(ImmutableSandboxedEnvironment):
         self.layout: Layout
 
     def _charged(self, found: Callable[..., Any]) -> Callable[..., Any]:
-        """A filter whose results count against what one prompt may make."""
+        """A filter whose results count against what one prompt may make, as do the lists that it goes through."""
 
         @wraps(found)
         def charged(*arguments: Any, **options: Any) -> Any:
+            for argument in arguments:
+                if isinstance(argument, (list, range)):
+                    self.run.step(len(argument))
             result = found(*arguments, **options)
             if isinstance(result, (str, list)):
                 self.run.spend(len(result))
@@ -245,12 +268,13 @@ class JinjaLanguage(ImmutableSandboxedEnvironment):
 
     # -- called by the template's code
 
-    @staticmethod
-    def passes(value: Any) -> Any:
-        """What a loop goes over; the server's engine takes no string."""
+    def passes(self, value: Any, sifted: int) -> Any:
+        """What a loop goes over; the server's engine takes no string. A condition on its items weighs `sifted`."""
         if value is None or isinstance(value, str):
             kind = "None" if value is None else "String"
             raise TemplateRuntimeError(f"Expected iterable or object type in for loop: got {kind}")
+        if sifted and isinstance(value, (list, tuple, dict, range)):
+            self.run.step(sifted * len(value))
         return value
 
     def here(self, tag: Span, value: Any) -> Text:

@@ -195,6 +195,33 @@ def test_hostile_templates_end(text: str) -> None:
         rendered(text)
 
 
+_TWICE = "{% macro f(n) %}{% if n %}{{ f(n - 1) }}{{ f(n - 1) }}{% endif %}{% endmacro %}"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        _TWICE + "{{ f(60) }}",
+        "{% for i in range(9000) %}{% for j in range(90000) if j < 0 %}{% endfor %}{% endfor %}",
+        "{% for i in range(9000) %}{{ range(90000) | select('lt', 0) | list }}{% endfor %}",
+    ],
+    ids=["macros", "conditions of loops", "filters"],
+)
+def test_work_that_prints_nothing_is_counted_in_nodes(text: str) -> None:
+    with pytest.raises(RenderError, match=r"^template: more than [0-9]+ (nodes executed|steps to try it)$"):
+        rendered(text)
+
+
+def test_steps_double_with_what_is_executed() -> None:
+    def steps(depth: int) -> int:
+        template = JinjaChatTemplate(f"{_TWICE}{{{{ f({depth}) }}}}", caps=Caps())
+        template.render(HI)
+        return template.steps
+
+    first, second, third = (steps(depth) for depth in (6, 7, 8))
+    assert third - second == pytest.approx(2 * (second - first), rel=0.05)
+
+
 @pytest.mark.parametrize(
     "text", ["{% if x %}" * 3000 + "{% endif %}" * 3000, "{{ " + "(" * 5000 + "1" + ")" * 5000 + " }}"]
 )
