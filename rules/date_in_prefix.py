@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from templatefix.analysis.evidence import Evidence
 from templatefix.analysis.findings import Cost, Finding
+from templatefix.analysis.metering import Metered
 from templatefix.analysis.rule import Rule
 from templatefix.analysis.stability import common_prefix
 from templatefix.chat.rendering import DatedTemplate, RenderError
@@ -55,7 +56,7 @@ class DateInPrefix(Rule):
         template = evidence.template
         if not isinstance(template, DatedTemplate) or not _CLOCK.search(template.source.text):
             return
-        days = [template.on_day(_DAY + datetime.timedelta(days=days)) for days in (0, 2)]
+        days = [Metered(template.on_day(_DAY + datetime.timedelta(days=days)), evidence.budget) for days in (0, 2)]
         for run in evidence.core:
             if not run.steps:
                 continue

@@ -8,7 +8,7 @@ from templatefix.analysis.evidence import Evidence
 from templatefix.analysis.findings import Finding
 from templatefix.analysis.older import Lack, lacks, without_field
 from templatefix.analysis.rule import Rule
-from templatefix.analysis.stability import LoopRun, run_loop
+from templatefix.analysis.stability import LoopRun
 from templatefix.chat.go import GoChatTemplate
 from templatefix.chat.serving import Serving, version_text
 from templatefix.gotemplate.source import Span
@@ -75,7 +75,7 @@ def _failure(evidence: Evidence, template: GoChatTemplate, lack: Lack) -> tuple[
     """The first loop that evaluates a field, run without it, and where the field stands."""
     lacking = without_field(template, lack)
     for run in (*evidence.core, *evidence.others):
-        there = run_loop(lacking, run.loop, evidence.served)
-        if there.error is not None and run.error is None:
+        there = evidence.run_other(lacking, run.loop)
+        if there.error is not None and run.error is None and not there.beyond:
             return there, lack.spans[0]
     return None

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 from templatefix.analysis.evidence import Evidence
 from templatefix.analysis.findings import Finding, Verdict
+from templatefix.analysis.metering import Budget, is_beyond
 from templatefix.analysis.registry import shipped_rules
 from templatefix.analysis.rule import Rule
 from templatefix.analysis.stability import LoopRun
 from templatefix.chat.go import GoChatTemplate
-from templatefix.chat.rendering import ChatTemplate
+from templatefix.chat.rendering import ChatTemplate, RenderError
 from templatefix.chat.serving import Serving
 
 NOWHERE = Serving()
@@ -53,12 +54,14 @@ def analyse(
     ignore: Collection[str] = (),
     rules: Sequence[Rule] | None = None,
     serving: Serving = NOWHERE,
+    budget: Budget | None = None,
 ) -> Analysis:
     """Check a template on all loops with the rules selected (all but the ignored ones by default).
 
-    `select` and `ignore` hold codes or their beginnings (`TF2`); `serving` is what is known of its server.
+    `select` and `ignore` hold codes or their beginnings (`TF2`); `serving` is what is known of its server. Its renders
+    are paid from `budget`, which is its own if None.
     """
-    evidence = Evidence(template, serving)
+    evidence = Evidence(template, serving, budget or Budget())
     verdict, reason = judge(evidence)
     findings: dict[tuple[str, int, int], Finding] = {}
     for rule in shipped_rules() if rules is None else rules:
@@ -75,9 +78,20 @@ def _wanted(code: str, select: Collection[str], ignore: Collection[str]) -> bool
     return not any(code.startswith(prefix.upper()) for prefix in ignore)
 
 
+def _refusal(template: ChatTemplate) -> RenderError | None:
+    """Why a server would not even start with a template; None for Go's, which it takes as they are."""
+    if template.kind == "go":
+        return None
+    from templatefix.chat.jinja import JinjaChatTemplate  # with jinja2, which Go templates do without
+
+    return template.refusal if isinstance(template, JinjaChatTemplate) else None
+
+
 def judge(evidence: Evidence) -> tuple[Verdict, str | None]:
     """The verdict, the first that holds, and its reason."""
     core = evidence.core
+    if (refusal := _refusal(evidence.template)) is not None and not is_beyond(refusal):
+        return "not-evaluated", f"llama-server does not start with the template: {refusal}"
     if not evidence.renders:
         error = next(run.error for run in core if run.error is not None)
         return "not-evaluated", f"no conversation could be rendered: {error}"

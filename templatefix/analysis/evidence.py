@@ -21,7 +21,7 @@ from templatefix.analysis.loops import (
     thinking_loop,
     without_tools,
 )
-from templatefix.analysis.metering import Metered
+from templatefix.analysis.metering import Budget, Metered
 from templatefix.analysis.reading import Place, Reading, TooComplex
 from templatefix.analysis.sampling import loops_around, samples
 from templatefix.analysis.stability import LoopRun, run_loop
@@ -41,6 +41,7 @@ class Evidence:
 
     template: ChatTemplate
     serving: Serving = field(default_factory=Serving)
+    budget: Budget = field(default_factory=Budget)
 
     def served(self, request: Request) -> Request:
         """A request as the server would render it."""
@@ -85,11 +86,11 @@ class Evidence:
 
     def run(self, loop: Loop) -> LoopRun:
         """Render a loop as the server would."""
-        return run_loop(self._metered, loop, self.served)
+        return self.run_other(self.template, loop)
 
-    @cached_property
-    def _metered(self) -> Metered:
-        return Metered(self.template)
+    def run_other(self, template: ChatTemplate, loop: Loop) -> LoopRun:
+        """Render a loop with another template, at the cost of the same budget."""
+        return run_loop(Metered(template, self.budget), loop, self.served)
 
     def _runs(self, loops: Iterable[Loop]) -> Iterator[LoopRun]:
         # A template that goes beyond a limit takes its time for it: once is enough.
@@ -196,7 +197,7 @@ class Evidence:
             return ""
         for name in sorted(name for name in template.switches if "think" in name or "reason" in name):
             for value in (True, False):
-                run = run_loop(template.with_kwargs({name: value}), self._thinking_loop, self.served)
+                run = self.run_other(template.with_kwargs({name: value}), self._thinking_loop)
                 if run.error is None and not run.lost:
                     return f'{{"{name}": {str(value).lower()}}}'
         return ""

@@ -6,7 +6,7 @@ import pytest
 
 from templatefix.analysis import metering
 from templatefix.analysis.analyse import Analysis, analyse
-from templatefix.analysis.metering import WORK, Metered
+from templatefix.analysis.metering import WORK, Budget, Metered
 from templatefix.chat.go import GoChatTemplate
 from templatefix.chat.rendering import RenderError
 from templatefix.chat.request import Request
@@ -32,9 +32,9 @@ def check(text: str) -> Analysis:
 
 def test_pieces_and_bytes_and_silent_steps_count() -> None:
     def used(text: str) -> int:
-        metered = Metered(GoChatTemplate(text))
-        metered.render(ASKED)
-        return metered.used
+        budget = Budget()
+        Metered(GoChatTemplate(text), budget).render(ASKED)
+        return budget.used
 
     assert used(CHAT) >= 6
     assert used(CHAT + "x" * 256_000) >= used(CHAT) + 1000
@@ -42,10 +42,10 @@ def test_pieces_and_bytes_and_silent_steps_count() -> None:
 
 
 def test_too_much_work_is_refused_from_then_on() -> None:
-    metered = Metered(GoChatTemplate(CHAT), work=4)
-    metered.render(ASKED)
+    budget = Budget(work=4)
+    Metered(GoChatTemplate(CHAT), budget).render(ASKED)
     with pytest.raises(RenderError, match=r"^template: more than 4 pieces, or as much work, over all loops$"):
-        metered.render(ASKED)
+        Metered(GoChatTemplate(MOVING), budget).render(ASKED)  # another template of the same budget
 
 
 def test_ordinary_templates_are_far_from_the_limit(corpus: dict[str, dict[str, str]]) -> None:
@@ -54,7 +54,7 @@ def test_ordinary_templates_are_far_from_the_limit(corpus: dict[str, dict[str, s
     evidence = Evidence(GoChatTemplate(corpus["hf-granite3.3-2b"]["template"]))  # one of the dearest
     assert evidence.core
     assert evidence.others
-    assert evidence._metered.used < WORK / 10
+    assert evidence.budget.used < WORK / 10
 
 
 @pytest.mark.usefixtures("tight")
