@@ -33,8 +33,9 @@ def run(
 ) -> int:
     """Look at a running server and say what makes agents slow there, the dearest first; nothing is changed.
 
-    A log says most, with a recording of the same time. Exit code 1: something costs more than a tenth of the prompt;
-    2: nothing could be read.
+    A log says most, with a recording of the same time; --log and --trace can be given several times. What costs less
+    than a hundredth is not listed. Exit code 1: something costs more than a tenth of the prompt; 2: nothing could be
+    read. --format json: version, healthy, server, setup, figures, prompt, costs, missing, unread.
     """
     known("--format", form, ("text", "json"))
     from templatefix.trace.diagnosis import diagnose

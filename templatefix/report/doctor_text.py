@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from templatefix.report.style import PLAIN, Style
 from templatefix.report.width import readable
+from templatefix.servers.log_setup import Setup
+from templatefix.servers.standin import Attention
 from templatefix.trace.cost import Cost
 from templatefix.trace.diagnosis import Diagnosis
 from templatefix.trace.patient import ModelSeen
 
 WIDTH = 80
+_MEMORY: Mapping[Attention, str] = {"full": "", "swa": ", sliding window", "recurrent": ", recurrent memory"}
+_PARTS = {"system": "system text", "tools": "tools", "history": "history", "tail": "the answer's header"}
 
 
 def doctor_text(found: Diagnosis, style: Style = PLAIN) -> str:
     """The server, its costs in order, what a prompt is made of, and what was not seen; ends with a newline."""
-    lines = [*_server(found, style), *_session(found), ""]
-    if found.blind:
-        lines.append(style.warn("Nothing was seen that could tell what makes agents slow here."))
-    elif not found.costs:
-        lines.append(style.good("Nothing was found that makes agents slow here."))
-    for number, cost in enumerate(found.costs, 1):
-        lines += _cost(number, cost, style)
-    lines.append("")
+    lines = [*_server(found, style), *_session(found), "", *_costs(found, style), ""]
     for sentence in found.missing:
         lines += _wrapped(f"Not seen: {sentence}.", "", "  ")
     for one in found.session.unread if found.session is not None else ():
@@ -38,25 +35,36 @@ def _server(found: Diagnosis, style: Style) -> Iterator[str]:
     if server is not None:
         version = f" {server.version}" if server.version and server.version != "0.0.0" else ""
         slots = f", {_count(server.slots, 'slot')}" if server.slots else ""
-        yield style.bold(f"{server.kind}{version} at {server.url}{slots}")
+        router = ", a router to one server a model" if server.router else ""
+        yield style.bold(f"{server.kind}{version} at {server.url}{slots}{router}")
         for model in server.models:
             yield from _wrapped(_model(model), "  ", "    ")
     setup = found.setup
     told = [
-        f"{setup.slots} slot{'' if setup.slots == 1 else 's'}" if setup.slots else "",
+        _count(setup.slots, "slot") if setup.slots else "",
         f"context {setup.context}" if setup.context else "",
-        "" if setup.prompt_cache is None else f"memory of former prompts {'on' if setup.prompt_cache else 'off'}",
-        f"sliding window {setup.window}{' kept whole' if setup.full_window else ''}" if setup.window else "",
+        ""
+        if setup.prompt_cache is None
+        else f"former prompts {'kept' if setup.prompt_cache else 'not kept'} in memory",
+        f"sliding window of {setup.window}{', kept whole' if setup.full_window else ''}" if setup.window else "",
         "recurrent memory" if setup.recurrent else "",
-        "" if setup.checkpoints is None else f"{setup.checkpoints or 'no'} checkpoints",
+        _checkpoints(setup) if setup.window or setup.recurrent else "",
     ]
     if any(told):
         yield from _wrapped("engine, by the log: " + ", ".join(word for word in told if word), "  ", "    ")
 
 
+def _checkpoints(setup: Setup) -> str:
+    """How many copies of a memory that cannot be wound back there are to go back to."""
+    if setup.checkpoints is None:
+        return ""
+    return f"{_count(setup.checkpoints, 'checkpoint')} at most" if setup.checkpoints else "no checkpoints"
+
+
 def _model(model: ModelSeen) -> str:
     held = f", context {model.context}" if model.context else ""
     state = "in memory" if model.loaded else "not in memory"
+    memory = _MEMORY[model.memory] if model.memory is not None else ""
     if model.not_in_force:
         verdict = f"its template is not in force: {model.not_in_force}"
     elif model.analysis is None:
@@ -64,38 +72,59 @@ def _model(model: ModelSeen) -> str:
     else:
         kind = "Go" if model.known is not None and model.known.template.kind == "go" else "Jinja"
         verdict = f"{kind} template in force, {model.analysis.verdict}"
-    return f"{model.name}: {state}{held}; {verdict}"
+    return f"{model.name}: {state}{held}{memory}; {verdict}"
 
 
 def _session(found: Diagnosis) -> Iterator[str]:
     figures = found.figures
     if not figures.requests:
         return
-    speed = f", {figures.tokens_per_second:.0f} tokens a second" if figures.tokens_per_second else ""
-    read = f"{figures.fresh_tokens} of {figures.prompt_tokens} prompt tokens were read"
-    counts = f"{_count(figures.requests, 'request')}, {_count(figures.conversations, 'conversation')}"
-    yield from _wrapped(f"{counts}: {read}{speed}", "  ", "    ")
+    speed = f", at {figures.tokens_per_second:.0f} tokens a second" if figures.tokens_per_second else ""
+    counts = f"{_count(figures.requests, 'request')} in {_count(figures.conversations, 'conversation')}"
+    read = f"{figures.fresh_tokens} of {figures.prompt_tokens} prompt tokens were read{speed}"
+    yield from _wrapped(f"{counts}: {read}; the rest came from the cache", "  ", "    ")
     makeup = found.makeup
     if makeup is None:
         return
-    parts = ", ".join(f"{name} {tokens}" for name, tokens in makeup.parts.items() if tokens)
-    yield from _wrapped(
-        f"longest prompt (request {makeup.request}, {makeup.prompt_tokens} tokens): {parts}", "  ", "    "
-    )
-    if makeup.goes_on:
-        often = ", ".join(f"{name} {times}" for name, times in makeup.changed.items())
-        of_all = _count(makeup.goes_on, "request")
-        yield from _wrapped(f"sent otherwise than before, of {of_all} that go on from another: {often}", "  ", "    ")
+    parts = ", ".join(f"{_PARTS[name]} {tokens}" for name, tokens in makeup.parts.items() if tokens)
+    longest = f"longest prompt (request {makeup.request}): {makeup.prompt_tokens} tokens"
+    yield from _wrapped(f"{longest}: {parts}", "  ", "    ")
+    if not makeup.goes_on:
+        return
+    changed = [f"{_PARTS[name]} in {times}" for name, times in makeup.changed.items() if times]
+    of_all = f"of {_count(makeup.goes_on, 'request')} that {'goes' if makeup.goes_on == 1 else 'go'} on from another"
+    said = ", ".join(changed) if changed else "nothing"
+    yield from _wrapped(f"changed by the client, {of_all}: {said}", "  ", "    ")
     seconds = figures.seconds(makeup.median_fresh)
-    took = f", {seconds:.2f} s" if seconds is not None else ""
-    changed = f"{makeup.median_changed} of them had been there before"
-    yield from _wrapped(f"a request reads {makeup.median_fresh} tokens{took} (median); {changed}", "  ", "    ")
+    took = f" in {seconds:.2f} s" if seconds is not None else ""
+    again = f"{makeup.median_changed} of them it had read before" if makeup.median_changed else "all of them new"
+    yield from _wrapped(
+        f"such a request reads {_count(makeup.median_fresh, 'token')}{took}, {again} (median)", "  ", "    "
+    )
+
+
+def _costs(found: Diagnosis, style: Style) -> Iterator[str]:
+    costs = [cost for cost in found.costs if not cost.little]
+    trifles = sum(cost.tokens or 0 for cost in found.costs if cost.little)
+    if found.blind:
+        yield style.warn("Nothing was seen that could tell what makes agents slow here.")
+    elif not costs:
+        yield style.good("Nothing was found that makes agents slow here.")
+    elif any(cost.share is not None for cost in costs):
+        yield from _wrapped(
+            "What costs most comes first; the share is that of prompts that could have come from the cache.", "", ""
+        )
+    for number, cost in enumerate(costs, 1):
+        yield from _cost(number, cost, style)
+    if trifles:
+        beside = f"{'Beside that, ' if costs else ''}{_count(trifles, 'token')} read again"
+        yield f"{beside}: too few to matter (less than a hundredth)."
 
 
 def _cost(number: int, cost: Cost, style: Style) -> Iterator[str]:
     figure = "not measured" if cost.share is None else f"{cost.share:.1%} of the prompts"
     if cost.tokens is not None:
-        figure += f", {cost.tokens} tokens"
+        figure += f", {_count(cost.tokens, 'token')} read again"
     if cost.seconds is not None:
         figure += f", {cost.seconds:.2f} s"
     paint = style.bad if cost.much else style.warn

@@ -105,10 +105,14 @@ def from_server(url: str) -> JinjaSource:
     """Ask a llama-server for its properties; raises ServerError, and JinjaSourceError where they have no template."""
     from templatefix.servers.llama_server import LlamaServer  # with all that speaks HTTP, which files do without
 
-    props = LlamaServer(url).props()
+    return from_props(LlamaServer(url).props(), url)
+
+
+def from_props(props: Mapping[str, Any], name: str) -> JinjaSource:
+    """Read a llama-server's properties; raises JinjaSourceError where they have no template."""
     text = props.get("chat_template_tool_use") or props.get("chat_template")
     if not isinstance(text, str) or not text.strip():
-        raise JinjaSourceError(f"{url} shows no chat template")
+        raise JinjaSourceError(f"{name} shows no chat template")
     caps = props.get("chat_template_caps")
     return JinjaSource(
         text,

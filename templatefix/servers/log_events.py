@@ -28,6 +28,11 @@ class LoggedRequest:
     context: int | None = None  # of the slot, in tokens
 
     @property
+    def too_long(self) -> bool:
+        """Whether the prompt is longer than its context, so that it was refused."""
+        return self.prompt_tokens is not None and self.context is not None and self.prompt_tokens > self.context
+
+    @property
     def fresh_tokens(self) -> int | None:
         """Tokens that were read."""
         if self.prompt_tokens is None or self.cached_tokens is None:
@@ -44,6 +49,7 @@ class LogEvent:
     time: str | None
     text: str  # for people: of a selection the choice, of an HTTP request method and path, of a dump its file
     model: str = ""  # full name, of a selection
+    source: str = ""  # the log's file, where several are read
 
 
 LogItem = LoggedRequest | LogEvent

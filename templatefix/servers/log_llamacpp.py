@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
-from templatefix.servers.log_events import LoggedRequest
+from templatefix.servers.log_events import LogEvent, LoggedRequest
 
 _SLOT = re.compile(r"(?:^\[(\d+)\] )?.*?\bslot +[^|]*?: id +(-?\d+) \| task (-?\d+) \|\s*(.*)")
 _NEW = re.compile(r"new prompt, .*?(?:task\.n_tokens|n_prompt_tokens) = (\d+)")
@@ -24,8 +24,15 @@ _COMMON = re.compile(r"- checking sim = [\d.]+ \((\d+)/\d+\)")
 _SHARE = re.compile(r"selected slot by LCP similarity, (?:f_)?sim_best = ([\d.]+)")
 _CHECKPOINT = re.compile(r"restored context checkpoint \(.*?n_tokens = (\d+)")
 _CONTEXT = re.compile(r"n_ctx_slot = (\d+)")
+_SPAWNED = re.compile(r"load: (spawning server instance with name=\S+)")
 _OLD = re.compile(r"\[(?:update_slots|print_timings)\] (.*?) \| (.*)")
 _PAIR = re.compile(r'(\w+)=(?:"([^"]*)"|(\S+))')
+
+
+def router_start(line: str, number: int, time: str | None) -> LogEvent | None:
+    """The start of one of a router's servers."""
+    found = _SPAWNED.search(line)
+    return LogEvent("restart", number, time, found[1]) if found is not None else None
 
 
 class LlamaCppLines:

@@ -13,14 +13,17 @@ Gone = Literal["", "expired", "dismissed", "room", "context", "reloaded"]
 
 _TELLING = re.compile(
     rb"load_model: (?:initializing|prompt cache|context checkpoints)|full-size SWA cache|n_swa +=|saving prompt with"
-    rb"|found better prompt|llama_memory_recurrent|starting (?:llama-server|runner|llama server)|to make room"
-    rb"|expiring to unload|msg=reloading|msg=\"reloading"
+    rb"|found better prompt|removing oldest entry|exceeds cache size limit|llama_memory_recurrent"
+    rb"|starting (?:llama-server|runner|llama server)|to make room"
+    rb"|spawning server instance with name|evicting idle LRU|expiring to unload|msg=reloading|msg=\"reloading"
 )
 _SLOTS = re.compile(r"n_slots = (\d+)(?:, n_ctx_slot = (\d+))?")
 _CHECKPOINTS = re.compile(r"context checkpoints (?:enabled, max = (\d+)|disabled)")
 _WINDOW = re.compile(r"n_swa += (\d+)")
 _WEIGHTS = re.compile(r" (?:-m|--model) (\S+)")
 _CONTEXT = re.compile(r" (?:-c|--ctx-size) (\d+)")
+_SPAWNED = re.compile(r"spawning server instance with name=(\S+)")
+_EVICTED = re.compile(r"evicting idle LRU name=(\S+)")
 _GONE: tuple[tuple[str, Gone], ...] = (
     ("reloading", "reloaded"),
     ("timer expired, expiring", "expired"),
@@ -31,10 +34,11 @@ _GONE: tuple[tuple[str, Gone], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class EngineStart:
-    """An engine that Ollama started."""
+    """An engine that Ollama or a router of llama.cpp's started."""
 
+    source: str  # the log's file
     line: int  # 1-based
-    weights: str  # their file
+    weights: str  # their file, or the router's name for them
     context: int | None  # tokens
     again: bool  # for weights that an engine had run on before
     gone: Gone  # why that one was ended; empty: the log does not say
@@ -53,7 +57,9 @@ class Setup:
     recurrent: bool = False
     saved: int = 0  # prompts put into the host's memory
     restored: int = 0  # and brought back
+    dropped: int = 0  # and thrown away for want of room
     starts: tuple[EngineStart, ...] = ()
+    router: bool = False  # a llama-server that starts one server a model
 
 
 @dataclass
@@ -61,12 +67,13 @@ class SetupReader:
     """Reads a log line by line."""
 
     setup: Setup = field(default_factory=Setup)
+    _source: str = ""
     _gone: dict[str, Gone] = field(default_factory=dict)  # by weights
     _contexts: dict[str, int | None] = field(default_factory=dict)
 
-    def read(self, blocks: Iterable[bytes]) -> Setup:
-        """The setup that whole lines in blocks of bytes tell."""
-        number = 1
+    def read(self, blocks: Iterable[bytes], source: str = "") -> Setup:
+        """The setup that whole lines in blocks of bytes tell; `source` names their file."""
+        self._source, number = source, 1
         for block in blocks:
             at = 0
             for found in _TELLING.finditer(block):
@@ -106,23 +113,29 @@ class SetupReader:
             self.setup = replace(setup, saved=setup.saved + 1)
         elif "found better prompt" in line:
             self.setup = replace(setup, restored=setup.restored + 1)
+        elif "removing oldest entry" in line or "exceeds cache size limit" in line:
+            self.setup = replace(setup, dropped=setup.dropped + 1)
+        elif (spawned := _SPAWNED.search(line)) is not None:
+            self.setup = replace(setup, router=True)
+            self._started(spawned[1], None, number)
+        elif (evicted := _EVICTED.search(line)) is not None:
+            self._gone.setdefault(evicted[1], "room")
 
     def _ollama(self, values: dict[str, str], number: int) -> None:
         message, weights = values.get("msg", ""), values.get("runner.model", "")
         if message.startswith("starting "):
-            self._started(values.get("cmd", ""), number)
+            weights, context = (found.search(values.get("cmd", "")) for found in (_WEIGHTS, _CONTEXT))
+            self._started(weights[1] if weights else "", int(context[1]) if context else None, number)
             return
         for phrase, why in _GONE:
             if phrase in message and weights:
                 self._gone.setdefault(weights, why)
 
-    def _started(self, command: str, number: int) -> None:
-        weights, context = _WEIGHTS.search(command), _CONTEXT.search(command)
-        name, size = (weights[1] if weights else ""), (int(context[1]) if context else None)
+    def _started(self, name: str, size: int | None, number: int) -> None:
         again = name in self._contexts
         gone = self._gone.pop(name, "")
         if again and self._contexts[name] != size:
             gone = "context"
         self._contexts[name] = size
-        start = EngineStart(number, name, size, again, gone)
+        start = EngineStart(self._source, number, name, size, again, gone)
         self.setup = replace(self.setup, starts=(*self.setup.starts, start))

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from templatefix.servers.log_events import LogEvent, LogItem
-from templatefix.servers.log_llamacpp import LlamaCppLines
+from templatefix.servers.log_llamacpp import LlamaCppLines, router_start
 from templatefix.servers.log_ollama import read_line
 
 _TIME = re.compile(r"(?:^\[\d+\] )?(\d+(?:\.\d+)+) [DIWE] |^time=(\S+) ")
@@ -41,7 +41,10 @@ class LogReader:
                 yield from self._engine.rest()
             yield item
         found = _TIME.match(line)
-        yield from self._engine.feed(line, self._number, (found[1] or found[2]) if found else None)
+        time = (found[1] or found[2]) if found else None
+        if (start := router_start(line, self._number, time)) is not None:
+            yield start
+        yield from self._engine.feed(line, self._number, time)
 
     def end(self) -> Iterator[LogItem]:
         """What was still open when the log ended."""

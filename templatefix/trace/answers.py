@@ -26,7 +26,8 @@ def with_answer(exchange: Exchange, answers: Sequence[Answer]) -> Exchange:
         spent = _milliseconds(answer) or spent
     reply = reply_of(answers)
     known = replace(exchange, prompt_tokens=prompt, cached_tokens=cached, figures=figures)
-    return replace(known, slot=slot, reply=reply, prompt_ms=spent)
+    loads = [answer["load_duration"] / 1e6 for answer in answers if isinstance(answer.get("load_duration"), int)]
+    return replace(known, slot=slot, reply=reply, prompt_ms=spent, load_ms=max(loads, default=None))
 
 
 def _milliseconds(answer: Answer) -> float | None:

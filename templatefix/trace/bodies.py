@@ -7,6 +7,8 @@ llama-server's `/completion`; answers whole or streamed.
 from __future__ import annotations
 
 import json
+import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -16,6 +18,8 @@ from templatefix.trace.exchange import Exchange
 
 Body = Mapping[str, Any]
 Message = dict[str, Any]
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ns|us|ms|s|m|h)")
+_UNITS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 PATHS = ("/api/chat", "/api/generate", "/v1/chat/completions", "/v1/responses", "/v1/messages", "/completion")
 
 
@@ -31,6 +35,7 @@ def exchange_of(path: str, body: Body, answers: Sequence[Any], source: str) -> E
         path=path,
         model=model if isinstance(model, str) else None,
         context=context if isinstance(context, int) else None,
+        keep_alive=_keep_alive(body.get("keep_alive")),
         no_cache=body.get("cache_prompt") is False,
     )
     prompt = _prompt(path, body)
@@ -44,6 +49,20 @@ def exchange_of(path: str, body: Body, answers: Sequence[Any], source: str) -> E
     from templatefix.trace.answers import with_answer
 
     return with_answer(exchange, [answer for answer in answers if isinstance(answer, Mapping)])
+
+
+def _keep_alive(given: Any) -> float | None:
+    """Ollama's `keep_alive` in seconds: a number, or text such as `5m` and `1h30m`; below 0 is for ever."""
+    if isinstance(given, bool) or not isinstance(given, (int, float, str)):
+        return None
+    if isinstance(given, str):
+        parts = _DURATION.findall(given.strip().lstrip("-"))
+        try:
+            seconds = sum(float(number) * _UNITS[unit] for number, unit in parts) if parts else float(given)
+        except ValueError:
+            return None
+        return math.inf if given.strip().startswith("-") else seconds
+    return math.inf if given < 0 else float(given)
 
 
 def _guessed(body: Body) -> str:

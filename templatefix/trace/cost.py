@@ -25,6 +25,7 @@ CostKind = Literal[
     "unknown",
 ]
 MUCH = 0.1  # of the prompt
+LITTLE = 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +39,17 @@ class Cost:
     evidence: tuple[str, ...]
     setting: str  # what to change, one sentence
     seconds: float | None = None  # that reading them took
+    model: str = ""  # whose template it is
 
     @property
     def much(self) -> bool:
         """Whether it costs more than a tenth of the prompt."""
         return self.share is not None and self.share > MUCH
+
+    @property
+    def little(self) -> bool:
+        """Whether it costs less than a hundredth of the prompt."""
+        return self.share is not None and self.share < LITTLE
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +71,14 @@ class Figures:
 
 def figures_of(session: Session) -> Figures:
     """The sums."""
-    timed = [(one.fresh_tokens, spent) for one in session.requests if (spent := prompt_ms(one)) and one.fresh_tokens]
+    read = [one for one in session.requests if not one.refused]
+    timed = [(one.fresh_tokens, spent) for one in read if (spent := prompt_ms(one)) and one.fresh_tokens]
     milliseconds = sum(spent for _, spent in timed)
     return Figures(
-        len(session.requests),
-        len({one.conversation for one in session.requests}),
-        sum(one.prompt_tokens for one in session.requests),
-        sum(one.fresh_tokens for one in session.requests),
+        len(read),
+        len({one.conversation for one in read}),
+        sum(one.prompt_tokens for one in read),
+        sum(one.fresh_tokens for one in read),
         sum(tokens for tokens, _ in timed) * 1000 / milliseconds if milliseconds else None,
     )
 
@@ -86,8 +94,9 @@ def place(request: Traced) -> str:
     """Where a request stands, with its figures."""
     logged = request.exchange.logged
     line = f", log line {logged.line}" if logged is not None and request.exchange.readable else ""
-    figures = f"{request.cached_tokens} of {request.prompt_tokens} tokens from the cache"
-    return f"request {request.index} ({request.exchange.place}{line}): {figures}"
+    told = request.exchange.cached_tokens is not None
+    figures = f"{request.cached_tokens} of {request.prompt_tokens}" if told else f"{request.prompt_tokens}"
+    return f"request {request.index} ({request.exchange.place}{line}): {figures} tokens{' from the cache' * told}"
 
 
 def worst(requests: Sequence[tuple[Traced, int]], most: int = 3) -> tuple[str, ...]:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime, timezone
 from typing import Any, Literal
 
 from templatefix.chat.request import Request
 from templatefix.servers.log_events import LogEvent, LoggedRequest
 
 Figures = Literal["engine", "field", "log", "estimate"]
+_LOADING = 200.0  # milliseconds: a model in memory is found in tens of them
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +31,12 @@ class Exchange:
     cached_tokens: int | None = None
     slot: int | None = None
     prompt_ms: float | None = None  # for the tokens that were read
+    load_ms: float | None = None  # until the model was there to read them
+    keep_alive: float | None = None  # seconds that the request asks the model to stay; infinite: for ever
     no_cache: bool = False  # the request asks for none of the cache
     figures: Figures = "estimate"
     logged: LoggedRequest | None = None
-    events: tuple[LogEvent, ...] = ()  # that the log holds between the request before and this one
+    events: tuple[LogEvent, ...] = ()  # that the log holds between the request before and this one, or figures tell
     dump: str = ""  # name of the file that the server wrote the request to
 
     @property
@@ -41,9 +45,25 @@ class Exchange:
         return f"{self.source}:{self.line}" if self.line else self.source
 
     @property
+    def loaded_anew(self) -> bool:
+        """Whether the model was not in memory when the request came."""
+        return self.load_ms is not None and self.load_ms >= _LOADING
+
+    @property
     def readable(self) -> bool:
         """Whether the request itself is known."""
         return self.request is not None or self.prompt is not None
+
+
+def seconds_of(time: str | None) -> float | None:
+    """A time of a recording in seconds, to be compared with others; None where it cannot be read."""
+    if time is None:
+        return None
+    try:
+        found = datetime.fromisoformat(time.replace("Z", "+00:00"))
+    except ValueError:
+        return None
+    return (found if found.tzinfo is not None else found.replace(tzinfo=timezone.utc)).timestamp()
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
+from templatefix.servers.log_events import LogEvent
 from templatefix.trace.conversations import conversations, fingerprint
 from templatefix.trace.exchange import Exchange
+from templatefix.trace.inferred import with_inferred
 from templatefix.trace.pair import Pair, layout_of
 from templatefix.trace.prompts import SYSTEM, TAIL, TOOLS, Layout
 from templatefix.trace.scale import Rates, Scale
@@ -17,6 +20,7 @@ from templatefix.trace.templates import KnownTemplate, known_templates
 from templatefix.trace.verdict import Case, judged
 
 _RECENT = 1000  # requests on a slot that can stand between two of one conversation
+_CUT = LogEvent("truncated", 0, None, "its prompt did not grow, though the request did")
 _ROLES: Mapping[str, PartRole] = {"system": "system", "user": "user", "assistant": "assistant", "tool": "tool"}
 
 
@@ -26,7 +30,7 @@ def explain(paths: Sequence[Path], given: Mapping[str | None, KnownTemplate] | N
     `given` holds templates by model, under None the one for all models.
     """
     sources = read_sources(paths)
-    exchanges = joined(sources)
+    exchanges = with_inferred(joined(sources))
     find = known_templates(sources.templates, given or {})
     explainer = _Explainer(exchanges, [find(exchange.model) for exchange in exchanges])
     requests = tuple(explainer.traced(index) for index in range(len(exchanges)))
@@ -48,7 +52,7 @@ class _Explainer:
         warm = [
             exchange.cached_tokens
             for exchange, goes_on in zip(exchanges, _going_on(self._conversations), strict=True)
-            if goes_on and exchange.cached_tokens is not None
+            if goes_on and exchange.cached_tokens is not None and exchange.figures != "estimate"
         ]
         self._cold = len(warm) > 1 and not any(warm)
 
@@ -71,6 +75,9 @@ class _Explainer:
             old = self._layouts.pop(earlier, None)
             if old is not None and (old.rendering is None) == (layout.rendering is None):
                 pair = Pair(before, exchange, old, layout, template)
+                if exchange.logged is None and pair.seems_cut:
+                    exchange = replace(exchange, events=(*exchange.events, _CUT))
+                    pair = replace(pair, after=exchange)
         scale = self._scale(pair, exchange, size, layout, between)
         case = Case(
             pair=pair,
@@ -173,15 +180,21 @@ class _Explainer:
         return None
 
     def _cached(self, exchange: Exchange, pair: Pair | None, scale: Scale | None, size: int) -> int:
-        """What the engine said, else what it could have kept at best."""
-        if exchange.cached_tokens is not None:
-            return min(exchange.cached_tokens, size)
+        """What the engine said, else what it could have kept at best.
+
+        The time that reading took says that it kept less only where it is twice what the new words explain.
+        """
+        told = min(exchange.cached_tokens or 0, size)
+        timed = exchange.cached_tokens is not None and exchange.figures == "estimate" and not exchange.loaded_anew
+        if exchange.cached_tokens is not None and not timed:
+            return told
         if exchange.logged is not None or pair is None or scale is None:
-            return 0
+            return told
         kept = pair.kept_bytes
         if pair.whole and pair.reply_range is not None and not (pair.change and pair.change.kind == "reply"):
             kept = pair.reply_range[1]
-        return min(round(scale.tokens(kept)), size)
+        best = min(round(scale.tokens(kept)), size)
+        return told if timed and size - told >= 2 * (size - best) else best
 
     def missing(self, requests: Sequence[Traced]) -> list[str]:
         """What would have said more."""

@@ -12,11 +12,11 @@ import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import BinaryIO
 
-from templatefix.servers.log_events import LoggedRequest, LogItem
+from templatefix.servers.log_events import LogEvent, LoggedRequest, LogItem
 from templatefix.servers.logs import LogReader
 from templatefix.trace.exchange import Unread
 
@@ -53,14 +53,19 @@ def looks_like_log(head: bytes) -> bool:
 
 
 def read_logs(paths: Sequence[Path]) -> list[LogRead]:
-    """Read logs; rotated files of one server are read as one, the oldest first. Raises OSError."""
+    """Read logs; rotated files of one server are read as one. Raises OSError."""
+    return [_read(group) for group in by_server(paths)]
+
+
+def by_server(paths: Sequence[Path]) -> list[list[Path]]:
+    """Logs by server: rotated files of one together, the oldest first."""
     groups: dict[tuple[Path, str], list[tuple[int, Path]]] = {}
     for path in paths:
         found = _ROTATED.match(path.name)
         stem = found["stem"] if found else path.name
         age = int(found["dash"] or found["dot"] or 0) if found else 0
         groups.setdefault((path.parent, stem), []).append((age, path))
-    return [_read([path for _, path in sorted(group, reverse=True)]) for group in groups.values()]
+    return [[path for _, path in sorted(group, reverse=True)] for group in groups.values()]
 
 
 def _read(paths: Sequence[Path]) -> LogRead:
@@ -71,14 +76,19 @@ def _read(paths: Sequence[Path]) -> LogRead:
         told = _Told(name)
         with opened_log(path, told.whole) as file:
             for number, line in _telling(file, told):
-                read.items += [(name, item) for item in reader.feed(line, number)]
+                read.items += [(name, _named(item, name)) for item in reader.feed(line, number)]
         read.unread += told.unread()
     read.items += [(read.sources[-1], item) for item in reader.end()]
     for source, item in read.items:
-        if isinstance(item, LoggedRequest) and item.cached_tokens is None:
+        if isinstance(item, LoggedRequest) and item.cached_tokens is None and not item.too_long:
             reason = "the log ends, or an engine does, before it says how much of this prompt was in the cache"
             read.unread.append(Unread(source, item.line, reason))
     return read
+
+
+def _named(item: LogItem, source: str) -> LogItem:
+    """An event with its file; a request's stands beside it."""
+    return replace(item, source=source) if isinstance(item, LogEvent) else item
 
 
 class _Told:
@@ -114,7 +124,7 @@ def _telling(blocks: Iterable[bytes], told: _Told) -> Iterator[tuple[int, str]]:
     number = 0
     opened = False
     for block in blocks:
-        old = b"slot_id" in block
+        old, router = b"slot_id" in block, b"spawning server instance" in block
         if b"\0" in block:
             told.add(number + 1, "bytes that are no text")
         for line in block.split(b"\n"):
@@ -136,6 +146,8 @@ def _telling(blocks: Iterable[bytes], told: _Told) -> Iterator[tuple[int, str]]:
                 if line.count(b'"') % 2:
                     told.add(number, "a line of the log is cut off")
                 told.clock(number, line[5:24].decode("ascii", "replace"))
+            elif router and b"spawning server instance with name=" in line:
+                pass
             elif b"prompt eval time" not in line and not (old and b"slot_id" in line):
                 continue
             try:

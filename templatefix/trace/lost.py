@@ -7,8 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from templatefix.servers.log_setup import EngineStart, Setup
+from templatefix.servers.standin import Attention
 from templatefix.trace.blame import Loss
 from templatefix.trace.cost import CostKind
+from templatefix.trace.exchange import seconds_of
+from templatefix.trace.lost_by_log import lost_by_log
 from templatefix.trace.session import Session, Traced
 
 _ENGINE: Mapping[str, CostKind] = {
@@ -23,9 +26,8 @@ _GONE: Mapping[str, CostKind] = {
     "room": "models",
     "context": "context-size",
 }
-_FEW = 4  # tokens that are read anyhow
-_RECENT = 64  # conversations that are looked at
-_ALIKE = 0.5  # of a prompt that an earlier one must have, to be taken for its beginning
+_RESTARTS: tuple[CostKind, ...] = ("keep-alive", "models", "context-size", "restart")
+_Starts = Mapping[tuple[str, int], EngineStart]  # by the log's file and line
 
 
 @dataclass
@@ -50,26 +52,54 @@ class Lost:
                 yield loss.evidence[key]
 
 
-def lost_by_cause(session: Session, setup: Setup) -> list[Lost]:
-    """The causes, and the most tokens that each took."""
+def lost_by_cause(
+    session: Session, setup: Setup, memory: Attention | None = None, one_model: bool = False
+) -> list[Lost]:
+    """The causes, and the most tokens that each took.
+
+    `memory` is the model's, where its server tells; `one_model` says that the server runs one, whatever requests name.
+    """
     found: dict[tuple[CostKind, str], Lost] = {}
-    starts = {start.line: start for start in setup.starts}
+    starts = {(start.source, start.line): start for start in setup.starts}
+
+    def add(request: Traced, kind: CostKind, about: str, tokens: int) -> Lost:
+        lost = found.setdefault((kind, about), Lost(kind))
+        lost.requests.append((request, tokens))
+        start = _start(request, starts)
+        lost.starts += [start] if start is not None and kind in _RESTARTS else []
+        return lost
+
+    in_turn = not one_model and _in_turn(session)
     for request in session.requests:
         for loss in request.losses:
             kind, about = _kind_of(loss, request, session, starts)
-            lost = found.setdefault((kind, about), Lost(kind))
-            lost.requests.append((request, _own(loss, request)))
-            lost.losses.append(loss)
-            lost.starts += [start] if (start := _start(request, starts)) is not None and kind in _RESTARTS else []
-    for request, kind, tokens in _by_log_alone(session, starts):
-        lost = found.setdefault((kind, ""), Lost(kind))
-        lost.requests.append((request, tokens))
-        lost.starts += [start] if (start := _start(request, starts)) is not None and kind in _RESTARTS else []
-        lost.guessed = True
-    return list(found.values())
+            if loss.evidence.get("reason") in ("cold", "time"):
+                kind = _unsaid(str(loss.evidence["reason"]), session, memory)
+            kind = "models" if kind == "cache-off" and loss.layer == "engine" and in_turn else kind
+            add(request, kind, about, _own(loss, request)).losses.append(loss)
+    for request, tokens, anew in lost_by_log(session, setup):
+        kind = _restart(_start(request, starts)) if anew == "engine" else "slots" if anew == "slot" else "unknown"
+        add(request, kind, "", tokens).guessed = True
+    return [lost for lost in found.values() if lost.tokens > 0]
 
 
-_RESTARTS: tuple[CostKind, ...] = ("keep-alive", "models", "context-size", "restart")
+def _unsaid(reason: str, session: Session, memory: Attention | None) -> CostKind:
+    """The cause where no log says why little or nothing came from the cache, though a changed prompt had it in part.
+
+    A cache that is off forgets also what only grew; a memory that can be wound back keeps what stands in front.
+    """
+    if reason == "time":
+        return "memory" if memory in ("swa", "recurrent") else "unknown"
+    reasons = {loss.evidence.get("reason") for request in session.requests for loss in request.losses}
+    return "cache-off" if "off" in reasons or memory == "full" else "memory"
+
+
+def _in_turn(session: Session) -> bool:
+    """Whether, by the requests, another model ran in front of each that goes on from an earlier one."""
+    found = [(session.requests[one.before : one.index], one) for one in session.requests if one.before is not None]
+    return bool(found) and all(
+        any(other.exchange.model != one.exchange.model for other in between) for between, one in found
+    )
 
 
 def _own(loss: Loss, request: Traced) -> int:
@@ -84,14 +114,14 @@ def _own(loss: Loss, request: Traced) -> int:
     return min(loss.tokens, alone) if forgetful and isinstance(alone, int) else loss.tokens
 
 
-def _kind_of(loss: Loss, request: Traced, session: Session, starts: Mapping[int, EngineStart]) -> tuple[CostKind, str]:
+def _kind_of(loss: Loss, request: Traced, session: Session, starts: _Starts) -> tuple[CostKind, str]:
     """The cause of a loss, and what in it is told apart."""
     if loss.layer == "engine":
         reason = str(loss.evidence.get("reason"))
         if reason != "restart":
             return _ENGINE.get(reason, "unknown"), ""
         start = _start(request, starts)
-        return ("context-size" if start is None and _resized(request, session) else _restart(start)), ""
+        return (_recorded_restart(request, session) if start is None else _restart(start)), ""
     if loss.layer == "server":
         return ("truncated", "") if truncated(request) or "cut" in loss.message else ("server", "")
     if loss.layer == "client":
@@ -102,13 +132,6 @@ def _kind_of(loss: Loss, request: Traced, session: Session, starts: Mapping[int,
     return ("template", str(request.exchange.model)) if loss.layer == "template" else ("unknown", "")
 
 
-def _resized(request: Traced, session: Session) -> bool:
-    """Whether a request asks for another context than the one before in its conversation."""
-    asked = request.exchange.context
-    before = session.requests[request.before].exchange.context if request.before is not None else None
-    return asked is not None and before is not None and asked != before
-
-
 def truncated(request: Traced) -> str:
     """What the log says of a history that was cut for this request, or nothing."""
     said = [event.text for event in request.exchange.events if event.kind == "truncated"]
@@ -116,44 +139,36 @@ def truncated(request: Traced) -> str:
     return said[-1] if said else "the context was full" if logged is not None and logged.truncated else ""
 
 
-def _start(request: Traced, starts: Mapping[int, EngineStart]) -> EngineStart | None:
+def _start(request: Traced, starts: _Starts) -> EngineStart | None:
     """The engine's latest start before a request, where it stands between that request and the one before."""
-    lines = [event.line for event in request.exchange.events if event.kind == "restart"]
-    return next((starts[line] for line in reversed(lines) if line in starts), None)
+    places = [(event.source, event.line) for event in request.exchange.events if event.kind == "restart"]
+    return next((starts[place] for place in reversed(places) if place in starts), None)
 
 
 def _restart(start: EngineStart | None) -> CostKind:
     return "restart" if start is None else _GONE.get(start.gone, "restart")
 
 
-def _by_log_alone(session: Session, starts: Mapping[int, EngineStart]) -> Iterator[tuple[Traced, CostKind, int]]:
-    """Requests that begin anew on a slot or an engine, though an earlier prompt was much like a beginning of theirs.
+def _recorded_restart(request: Traced, session: Session) -> CostKind:
+    """Why an engine was started anew, by the requests alone: what they ask for, and what ran in between."""
+    if request.before is None:
+        return "restart"
+    before, after = session.requests[request.before].exchange, request.exchange
+    if after.context is not None and before.context is not None and after.context != before.context:
+        return "context-size"
+    if not after.loaded_anew:
+        return "restart"
+    others = [session.requests[index].exchange for index in range(request.before, request.index)]
+    same = [one for one in others if one.model == after.model]
+    if any(one.keep_alive == 0 for one in same):
+        return "keep-alive"
+    if len(same) < len(others):
+        return "models"
+    return "keep-alive" if pause(request, session) is not None else "restart"
 
-    A log without the requests does not say whose prompt it is: sizes tell, so this is the most that was lost.
-    """
-    ends: dict[int, Traced] = {}  # the latest request of each conversation, in the order of their use
-    holders: dict[int | None, int] = {}  # by slot, whose prompt it held last
-    for request in session.requests:
-        logged = request.exchange.logged
-        if request.before is None and logged is not None and not request.exchange.readable:
-            start = _start(request, starts)
-            restarted = start is not None and start.again
-            if restarted or logged.taken_over:
-                own = [
-                    end
-                    for conversation, end in ends.items()
-                    if restarted or conversation != holders.get(request.exchange.slot)
-                ]
-                sizes = [
-                    end.prompt_tokens
-                    for end in own
-                    if _ALIKE * request.prompt_tokens <= end.prompt_tokens <= request.prompt_tokens
-                ]
-                tokens = max(sizes, default=0) - request.cached_tokens
-                if tokens > _FEW:
-                    yield request, _restart(start) if restarted else "slots", tokens
-        ends.pop(request.conversation, None)
-        ends[request.conversation] = request
-        if len(ends) > _RECENT:
-            del ends[next(iter(ends))]
-        holders[request.exchange.slot] = request.conversation
+
+def pause(request: Traced, session: Session) -> float | None:
+    """Seconds since the last request to the same model; None where their times are not known."""
+    same = [one.exchange for one in session.requests[: request.index] if one.exchange.model == request.exchange.model]
+    times = seconds_of(request.exchange.time), seconds_of(same[-1].time) if same else None
+    return None if times[0] is None or times[1] is None else max(0.0, times[0] - times[1])

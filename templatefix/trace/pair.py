@@ -14,6 +14,7 @@ from templatefix.trace.prompts import SYSTEM, TAIL, Layout, Stretch, as_text, la
 from templatefix.trace.templates import KnownTemplate
 
 Range = tuple[int, int]  # bytes of the later prompt
+_LONGER = 64  # bytes that take tokens, whatever the text
 
 
 def layout_of(exchange: Exchange, template: KnownTemplate | None) -> Layout | None:
@@ -116,6 +117,14 @@ class Pair:
         return self.kept_bytes == self.old.size
 
     @property
+    def seems_cut(self) -> bool:
+        """Whether the later prompt is of no more tokens though its text is longer: the server cut it before it read."""
+        sizes = (self.before.prompt_tokens, self.after.prompt_tokens)
+        rendered = self.old.rendering is not None and self.new.rendering is not None
+        longer = self.new.size - self.old.size
+        return rendered and longer >= _LONGER and sizes[0] is not None and sizes[1] is not None and sizes[1] <= sizes[0]
+
+    @property
     def same(self) -> bool:
         """Whether both prompts are the same."""
         return self.whole and self.new.size == self.old.size
@@ -142,6 +151,9 @@ class Pair:
         if self.change is None:
             return
         heads = self._heads
+        # A server that makes one message of two leaves it to the first.
+        owners = [part.owner for part in self.known if 0 <= part.owner <= (self.change.message or 0)]
+        changed = max(owners, default=self.change.message)
         for part in self.known:
             if self.change.kind in ("think", "prompt"):
                 yield from self._behind(part, self.kept_bytes)
@@ -151,7 +163,7 @@ class Pair:
             elif self.change.message is None:
                 if part.owner != SYSTEM:
                     yield part.start, part.end
-            elif part.owner == (SYSTEM if self.change.message < heads else self.change.message):
+            elif part.owner == (SYSTEM if self.change.message < heads else changed):
                 inside = self.changed_at is not None and part.start <= self.changed_at < part.end
                 yield (self.changed_at or 0) if inside else part.start, part.end
             elif self.change.message < heads or part.owner > self.change.message:

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal
+from urllib.parse import quote
 
 from templatefix.analysis.analyse import Analysis, analyse
 from templatefix.chat.go import GoChatTemplate
 from templatefix.chat.jinja import JinjaChatTemplate
 from templatefix.chat.rendering import ChatTemplate, RenderError
 from templatefix.chat.serving import Serving
+from templatefix.gotemplate.source import Source
 from templatefix.servers.errors import BadAnswer, ModelNotFound, ServerError, ServerRefused
 from templatefix.servers.host import base_url
 from templatefix.servers.in_force import serving_of
+from templatefix.servers.jinja_source import JinjaSourceError, from_props
 from templatefix.servers.llama_server import LlamaServer, server_url
+from templatefix.servers.memory import attention_of
 from templatefix.servers.names import ModelName
 from templatefix.servers.ollama import OllamaClient
 from templatefix.servers.served import as_served
+from templatefix.servers.standin import Attention
 from templatefix.servers.targets import Target, TargetError, resolve
 from templatefix.trace.templates import KnownTemplate
 
@@ -33,8 +38,15 @@ class ModelSeen:
     context: int | None  # tokens that it holds
     known: KnownTemplate | None = None
     analysis: Analysis | None = None
+    memory: Attention | None = None  # None: its metadata are not known
     not_in_force: str = ""  # why prompts are not made with that template
     failure: str = ""  # why it cannot be judged
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What requests can call it: `:latest` may be left out."""
+        short = self.name.removesuffix(":latest")
+        return (self.name,) if short == self.name else (self.name, short)
 
 
 @dataclass(frozen=True)
@@ -47,10 +59,16 @@ class ServerSeen:
     models: tuple[ModelSeen, ...] = ()
     slots: int | None = None
     fullest: tuple[int, int] | None = None  # tokens of the prompt that fills its slot most, and that slot's context
+    router: bool = False  # it passes requests on to one server a model
+
+    @property
+    def only(self) -> ModelSeen | None:
+        """The one model that it answers with, whatever name a request gives."""
+        return self.models[0] if self.kind == "llama-server" and not self.router and self.models else None
 
 
 def look(url: str, models: Sequence[str] = ()) -> ServerSeen:
-    """Ask a server what it runs; of an Ollama the models in memory and those named.
+    """Ask a server what it runs; of an Ollama and of a router the models in memory and those named.
 
     Raises ServerError, and ValueError for what cannot be the name of a model.
     """
@@ -58,7 +76,7 @@ def look(url: str, models: Sequence[str] = ()) -> ServerSeen:
     try:
         version = client.version()
     except (BadAnswer, ServerRefused):
-        return _llama(url)
+        return _llama(url, models)
     for name in models:
         ModelName.parse(name)
         client.show(name)  # what is asked for by name must be there
@@ -73,7 +91,8 @@ def _ollama_model(client: OllamaClient, name: str, held: dict[str, int]) -> Mode
     try:
         target = resolve(name, "model", client=lambda: client)
         assert target.shown is not None
-        return _judged(target, ModelSeen(name, loaded, context), serving_of(client, target.shown))
+        seen = ModelSeen(name, loaded, context, memory=attention_of(target.shown.model_info))
+        return _judged(target, seen, serving_of(client, target.shown))
     except ModelNotFound:
         return ModelSeen(name, loaded, context, failure=f"there is no model {name} on {client.url}")
     except (TargetError, ServerError) as error:
@@ -87,31 +106,50 @@ def _key(name: str) -> str:
         return name
 
 
-def _llama(url: str) -> ServerSeen:
+def _llama(url: str, models: Sequence[str]) -> ServerSeen:
     server = LlamaServer(server_url(base_url(url)))
     try:
         props = server.props()
     except (BadAnswer, ServerRefused) as error:
         raise BadAnswer(f"{server.url} answers neither as an Ollama server nor as a llama-server does") from error
+    version = str(props.get("build_info") or "")
     if props.get("role") == "router":
-        raise BadAnswer(f"{server.url} passes requests on to several servers: name the one that runs the model")
+        seen = tuple(_routed(server, models))
+        return ServerSeen("llama-server", server.url, version, seen, router=True)
     slots = server.slots()
-    contexts = [slot["n_ctx"] for slot in slots if isinstance(slot.get("n_ctx"), int)]
     path = str(props.get("model_alias") or props.get("model_path") or "its model")
-    model = ModelSeen(path.replace("\\", "/").rsplit("/", 1)[-1], True, min(contexts, default=None))
-    try:
-        model = _judged(resolve(server.url), model, Serving())
-    except (TargetError, ServerError) as error:
-        model = ModelSeen(model.name, True, model.context, failure=str(error))
+    model = _llama_model(server, path.replace("\\", "/").rsplit("/", 1)[-1], props, slots)
     total = props.get("total_slots")
-    return ServerSeen(
-        "llama-server",
-        server.url,
-        str(props.get("build_info") or ""),
-        (model,),
-        total if isinstance(total, int) else len(slots) or None,
-        _fullest(slots),
-    )
+    count = total if isinstance(total, int) else len(slots) or None
+    return ServerSeen("llama-server", server.url, version, (model,), count, _fullest(slots))
+
+
+def _llama_model(
+    server: LlamaServer, name: str, props: Mapping[str, Any], slots: Sequence[Mapping[str, Any]]
+) -> ModelSeen:
+    contexts = [slot["n_ctx"] for slot in slots if isinstance(slot.get("n_ctx"), int)]
+    model = ModelSeen(name, True, min(contexts, default=None))
+    try:
+        found = from_props(props, server.url)
+    except JinjaSourceError as error:
+        return replace(model, failure=str(error))
+    return _judged(Target(server.url, "server", Source(found.text, server.url), jinja=found), model, Serving())
+
+
+def _routed(server: LlamaServer, names: Sequence[str]) -> Iterator[ModelSeen]:
+    """The models of a router that are in memory, and those named; asking for another would load it."""
+    rows = server.ask("GET", "/models").get("data") or []
+    states = {str(row["id"]): (row.get("status") or {}).get("value") for row in rows if "id" in row}
+    for name in names:
+        if name not in states:
+            raise ModelNotFound(f"there is no model {name} on {server.url}")
+    for name in dict.fromkeys([*names, *(name for name, state in states.items() if state == "loaded")]):
+        if states[name] != "loaded":
+            yield ModelSeen(name, False, None, failure="the router shows it once it is in memory")
+            continue
+        which = f"model={quote(name, safe='')}"
+        props, slots = (server.ask("GET", f"/{what}?{which}") for what in ("props", "slots"))
+        yield _llama_model(server, name, props, slots)
 
 
 def _fullest(slots: Sequence[Mapping[str, Any]]) -> tuple[int, int] | None:
@@ -128,6 +166,7 @@ def _judged(target: Target, seen: ModelSeen, serving: Serving) -> ModelSeen:
     try:
         if target.jinja is not None:
             told = target.jinja
+            seen = replace(seen, memory=told.memory or seen.memory)
             template = JinjaChatTemplate(target.source.text, bos=told.bos, eos=told.eos, caps=told.caps)
             served = template.as_served
             reason = ""  # a Jinja text that a server shows is the one in force
@@ -136,6 +175,6 @@ def _judged(target: Target, seen: ModelSeen, serving: Serving) -> ModelSeen:
             template = go
             served = go.as_served if shown is None else lambda request: as_served(request, shown)
     except RenderError as error:
-        return ModelSeen(seen.name, seen.loaded, seen.context, not_in_force=reason, failure=error.message)
-    known = KnownTemplate(seen.name, template, served)
-    return ModelSeen(seen.name, seen.loaded, seen.context, known, analyse(template, serving=serving), reason)
+        return replace(seen, not_in_force=reason, failure=error.message)
+    known, analysis = KnownTemplate(seen.name, template, served), analyse(template, serving=serving)
+    return replace(seen, known=known, analysis=analysis, not_in_force=reason)

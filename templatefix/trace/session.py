@@ -44,6 +44,11 @@ class Traced:
         """Tokens that were read."""
         return self.prompt_tokens - self.cached_tokens
 
+    @property
+    def refused(self) -> bool:
+        """Whether it was longer than its context, so that the engine did not read it."""
+        return self.exchange.logged is not None and self.exchange.logged.too_long
+
 
 @dataclass(frozen=True, slots=True)
 class Session:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from templatefix.servers.log_setup import Setup
+from templatefix.servers.standin import Attention
 from templatefix.trace.lost import Lost
 from templatefix.trace.patient import ServerKind
 
@@ -21,6 +22,9 @@ _CLIENT: Mapping[str, str] = {
 _HISTORY = "in the client: send the history again as it was sent before"
 
 
+UNKNOWN = "look closer: `templatefix trace explain` with a recording, the log and the template of the same time"
+
+
 def slots(setup: Setup, kind: ServerKind, conversations: int) -> str:
     """More slots, or the memory of former prompts."""
     if kind == "ollama":
@@ -32,20 +36,26 @@ def slots(setup: Setup, kind: ServerKind, conversations: int) -> str:
     return f"{more}; or a larger --cache-ram, if former prompts did not come back from it"
 
 
-def memory(setup: Setup, kind: ServerKind, changed: bool) -> str:
+def memory(setup: Setup, kind: ServerKind, attention: Attention | None, changed: bool) -> str:
     """A memory that can be wound back further; what changes the prompt comes first, where it is known to change."""
     first = "send prompts that only grow (`templatefix check`, `templatefix patch`); " if changed else ""
+    recurrent = setup.recurrent or attention == "recurrent"
     if kind == "ollama":
         # The engine reads these variables, which Ollama hands on.
-        if not setup.recurrent:
+        if not recurrent:
             return first + "LLAMA_ARG_SWA_FULL=1 in the server's environment, which keeps the whole window"
         more = "LLAMA_ARG_CTX_CHECKPOINTS with more, LLAMA_ARG_CHECKPOINT_MIN_SPACING_NT with fewer tokens"
         return f"{first}in the server's environment {more}"
     if setup.checkpoints == 0:
-        points = "--ctx-checkpoints 32 (they are switched off)"
+        points = "--ctx-checkpoints 32 (copies of the memory, which are switched off)"
     else:
-        points = "--ctx-checkpoints with more, and --checkpoint-min-step with a smaller step"
-    return first + (points if setup.recurrent else f"--swa-full; or {points}")
+        points = "--ctx-checkpoints with more copies of the memory, and --checkpoint-min-step with a smaller step"
+    return first + (points if recurrent else f"--swa-full; or {points}")
+
+
+def cache(asked: bool) -> str:
+    """The cache switched on."""
+    return "in the client: leave out cache_prompt: false" if asked else "start the server without --no-cache-prompt"
 
 
 def client(lost: Lost) -> str:
@@ -60,9 +70,13 @@ def restart(lost: Lost, kind: ServerKind) -> str:
     asked = [request.exchange.context for request, _ in lost.requests]
     sizes = sorted({size for size in (*asked, *(start.context for start in lost.starts)) if size})
     if lost.kind == "keep-alive":
+        zero = any(request.exchange.keep_alive == 0 for request, _ in lost.requests)
+        if zero or any(start.gone == "dismissed" for start in lost.starts):
+            return "in the client: leave out keep_alive 0, which unloads the model behind each request"
         return "keep_alive in the requests, or OLLAMA_KEEP_ALIVE, longer than an agent pauses (-1: for ever)"
     if lost.kind == "models":
-        return "OLLAMA_MAX_LOADED_MODELS, or memory for all; else one model for all of an agent's work"
+        more = "OLLAMA_MAX_LOADED_MODELS" if kind == "ollama" else "--models-max"
+        return f"a larger {more}, and memory for all models; else one model for all of an agent's work"
     if lost.kind == "context-size":
         largest = f" (the largest was {sizes[-1]})" if sizes else ""
         return f"the same num_ctx in every request{largest}, or none, with OLLAMA_CONTEXT_LENGTH on the server"

@@ -8,17 +8,20 @@ import re
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from templatefix.servers.log_events import LogEvent, LoggedRequest
 from templatefix.trace.bodies import exchange_of
-from templatefix.trace.exchange import Exchange, TemplateSeen, Unread
+from templatefix.trace.exchange import Exchange, TemplateSeen, Unread, seconds_of
 from templatefix.trace.logfile import LogRead, looks_like_log, read_logs, unpacked
 
 _HEAD = 1 << 18  # bytes that tell what a file is
 _DUMP = re.compile(r"(\d{8}T\d{6}\.\d+Z)-(\d+)_(\w+?)_body\.json$")
 _LONGEST = 256 << 20  # bytes of one JSON text
+_LONGEST_ANSWER = 3600.0  # seconds
+TOO_LONG = "the server refused this request: it does not fit into the context"
 _PATHS = {
     "api_chat": "/api/chat",
     "api_generate": "/api/generate",
@@ -193,7 +196,7 @@ def _take(path: Path, line: int, row: Any, sources: Sources) -> str | None:
     if not isinstance(body, Mapping):
         return None if body is None else "a request that is no object"
     if isinstance(status, int) and status >= 400:
-        return "the server refused this request"
+        return TOO_LONG if _too_long(row) else "the server refused this request"
     answer = row.get("answer", row.get("response") if "request" in row else None)
     answers = answer if isinstance(answer, list) else [answer]
     exchange = exchange_of(str(row.get("path", "")), body, answers, str(path))
@@ -206,6 +209,12 @@ def _take(path: Path, line: int, row: Any, sources: Sources) -> str | None:
     return None
 
 
+def _too_long(row: Mapping[str, Any]) -> bool:
+    """Whether a refusal is that of a prompt that is longer than the context."""
+    said = json.dumps(row.get("answer", row.get("response")), default=str)
+    return "exceed_context_size" in said or "exceeds the available context size" in said
+
+
 def joined(sources: Sources) -> list[Exchange]:
     """The requests in the order in which they were read by their servers, with what logs say of them."""
     exchanges = _ordered(sources.exchanges)
@@ -215,12 +224,20 @@ def joined(sources: Sources) -> list[Exchange]:
 
 
 def _ordered(exchanges: list[Exchange]) -> list[Exchange]:
-    """Several files are brought into the order of their times, where all have one; else they stay as they are."""
-    files = {exchange.source for exchange in exchanges}
-    times = [exchange.time for exchange in exchanges]
-    if len(files) < 2 or any(time is None for time in times):
+    """In the order of their times, where all have one; else they stay as they are.
+
+    A recording holds its requests as their answers ended. Where its clock went back by more than an answer can take,
+    its own order stays.
+    """
+    times = [seconds_of(exchange.time) for exchange in exchanges]
+    if any(time is None for time in times):
         return exchanges
-    return sorted(exchanges, key=lambda exchange: exchange.time or "")
+    known = [time for time in times if time is not None]
+    if len({exchange.source for exchange in exchanges}) < 2:
+        back = max((before - after for before, after in pairwise(known)), default=0.0)
+        if back > _LONGEST_ANSWER:
+            return exchanges
+    return [exchanges[index] for index in sorted(range(len(known)), key=lambda index: known[index])]
 
 
 def _with_log(exchanges: list[Exchange], log: LogRead) -> list[Exchange]:

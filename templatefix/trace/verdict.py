@@ -49,6 +49,8 @@ class Verdict:
 
 def judged(case: Case) -> Verdict:
     """The verdict on one request."""
+    if case.after.logged is not None and case.after.logged.too_long:
+        return Verdict(note="refused: it is longer than its context")
     if case.before is None:
         logged = case.after.logged
         if not case.after.readable and logged is not None and logged.taken_over:
@@ -233,6 +235,8 @@ def _engine_reason(case: Case) -> tuple[str, str, bool] | None:
     if restart is not None or _other_context(case):
         why = "for another context size" if _other_context(case) else "since the request before"
         return f"the engine was started anew {why}: its cache was empty", "restart", True
+    if case.after.loaded_anew:
+        return f"the model was loaded anew, in {case.after.load_ms:.0f} ms: its cache was empty", "restart", True
     if logged is not None and logged.forced:
         return f"the engine could not go back in its memory and read the whole prompt ({_MEMORY})", "swa", False
     if logged is not None and logged.checkpoint is not None:
@@ -245,8 +249,14 @@ def _engine_reason(case: Case) -> tuple[str, str, bool] | None:
         return "the slot held another conversation", "slot", True
     if case.before is not None and case.before.slot != case.after.slot and case.after.slot is not None:
         return f"the request ran in slot {case.after.slot}, the one before in {case.before.slot}", "slot", True
+    if case.cold and case.pair is not None and not case.pair.whole:
+        said = "nothing comes from the cache in any request: it is off, or the engine cannot go back in its memory"
+        return said, "cold", False
     if case.cold:
         return "nothing comes from the cache in any request: it seems to be off", "off", True
+    if case.after.figures == "estimate":
+        own = case.pair is None or case.pair.whole
+        return "by the time that it took, most of this prompt was read again", "time", own
     return None
 
 

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from support.ollama_server import OllamaServer
 
 from templatefix.servers.modelfile import Modelfile
+from templatefix.trace.cost import CostKind
 
 SAMPLES = Path(__file__).resolve().parents[2] / "modelfiles"
 STARTS = 'time=2026-11-29T10:00:{:02}.000Z level=INFO msg="starting llama-server" cmd="llama-server --model /w -c {}"'
@@ -179,7 +182,6 @@ def answering(status: int, body: bytes) -> Iterator[str]:
     [
         (404, b'{"error": {"message": "no"}}', "answers neither as an Ollama server nor as a llama-server does"),
         (200, b"<html>", "answers neither as an Ollama server nor as a llama-server does"),
-        (200, b'{"role": "router"}', "passes requests on to several servers: name the one that runs the model"),
     ],
 )
 def test_another_kind_of_server(templatefix: Any, status: int, body: bytes, said: str) -> None:
@@ -232,6 +234,191 @@ def test_an_ollama_whose_model_has_a_sliding_window(templatefix: Any, alone: Pat
     cost, unexplained = json.loads(done.out)["costs"]
     assert (unexplained["kind"], unexplained["tokens"]) == ("unknown", 100)
     assert (done.code, cost["kind"], cost["tokens"]) == (1, "memory", 1900)
-    assert "a sliding window of 512 tokens" in cost["evidence"]
+    assert "its memory is a sliding window of 512 tokens" in cost["evidence"]
     assert cost["setting"].startswith("send prompts that only grow")
     assert "LLAMA_ARG_SWA_FULL=1" in cost["setting"]
+
+
+def test_a_server_whose_model_is_named_without_its_tag(templatefix: Any, server: OllamaServer, alone: Path) -> None:
+    """A request for `owl` runs `owl:latest`: its template is the server's."""
+    template = Modelfile.from_bytes((SAMPLES / "llama31-like.Modelfile").read_bytes()).template
+    assert template is not None
+    server.store.add("owl:latest", template.value)
+    server.loaded["owl:latest"] = 8192
+    tool = {"type": "function", "function": {"name": "prune", "description": "Cut what is too long. " * 40}}
+    rows, messages = [], [{"role": "system", "content": "You look after a garden. " * 40}]
+    for turn in range(3):
+        messages = [*messages, {"role": "user", "content": f"What of bed {turn}?"}]
+        body = {"model": "owl", "messages": messages, "tools": [tool]}
+        size = sum(len(one["content"]) + 40 for one in messages) // 4 + 250
+        cached = 0 if turn == 0 else size - 300
+        answer = {"prompt_eval_count": size, "prompt_eval_cached_count": cached, "prompt_eval_duration": 10**8}
+        rows.append({"path": "/api/chat", "request": body, "answer": [answer]})
+        messages = [*messages, {"role": "assistant", "content": "It can wait."}]
+    (alone / "trace.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    found = json.loads(templatefix("doctor", "--trace", "trace.jsonl", "--format", "json").out)
+    assert found["costs"][0]["kind"] == "template"
+    assert any(said.startswith("line ") and "TF101" in said for said in found["costs"][0]["evidence"])
+
+
+@contextmanager
+def routing(models: dict[str, str]) -> Iterator[tuple[str, list[str]]]:
+    """A router whose models are in the states given; the list holds what was asked."""
+    asked: list[str] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            template = "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}{% endfor %}"
+            answers: dict[str, Any] = {
+                "/props": {"role": "router", "build_info": "b2"},
+                "/models": {"data": [{"id": name, "status": {"value": state}} for name, state in models.items()]},
+                "/props?model=owl": {"chat_template": template, "total_slots": 4},
+                "/slots?model=owl": [{"id": 0, "n_ctx": 4096}],
+            }
+            self.send_response(200 if self.path in answers else 404)
+            self.send_header("Content-Type", "application/json")
+            self.end_headers()
+            self.wfile.write(json.dumps(answers.get(self.path, {"error": {"message": "no"}})).encode())
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as http:
+        thread = threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{http.server_address[1]}", asked
+        finally:
+            http.shutdown()
+            thread.join()
+
+
+def test_a_router_is_asked_for_what_is_in_memory_alone(templatefix: Any) -> None:
+    """To ask for another model would load it."""
+    with routing({"owl": "loaded", "finch": "unloaded"}) as (url, asked):
+        done = templatefix("doctor", url, "--model", "finch")
+        assert done.out.splitlines()[:3] == [
+            f"llama-server b2 at {url}, a router to one server a model",
+            "  finch: not in memory; its template could not be judged",
+            "  owl: in memory, context 4096; Jinja template in force, stable",
+        ]
+        assert "finch: the router shows it once it is in memory" in done.out.replace("\n  ", " ")
+        assert not any("model=finch" in path for path in asked)
+        done = templatefix("doctor", url, "--model", "wren")
+        assert (done.code, done.out, done.err) == (2, "", f"templatefix: there is no model wren on {url}\n")
+    with routing({"finch": "unloaded"}) as (url, _):
+        done = templatefix("doctor", url)
+    assert done.code == 0
+    assert "Nothing was seen that could tell" in done.out
+
+
+def test_a_router_that_lists_nothing(templatefix: Any) -> None:
+    with answering(200, b'{"role": "router"}') as url:
+        done = templatefix("doctor", url)
+    assert (done.code, done.err) == (0, "")
+    assert "no template was looked at" in done.out.replace("\n  ", " ")
+
+
+@pytest.mark.parametrize(("lost", "code"), [(200, 0), (201, 1)])
+def test_a_tenth_of_the_prompt_is_the_bound(templatefix: Any, alone: Path, lost: int, code: int) -> None:
+    chosen = "slot get_availabl: id  0 | task -1 | selected slot by LCP similarity, sim_best = 0.900 (> 0.100 thold)"
+    lines = [*read(1, 2000, 0), chosen, *read(2, 2000, 2000 - lost)]
+    (alone / "server.log").write_text("\n".join(lines) + "\n")
+    done = templatefix("doctor", "--log", "server.log", "--format", "json")
+    found = json.loads(done.out)
+    assert (done.code, found["costs"][0]["tokens"]) == (code, lost)
+    assert (found["healthy"], found["costs"][0]["much"]) == (code == 0, code == 1)
+
+
+def test_what_costs_less_than_a_hundredth_is_no_cause(templatefix: Any, alone: Path) -> None:
+    """Fifty tokens are read again, of 8,000 that could have come from the cache."""
+    lines = read(1, 2000, 0)
+    for task in (2, 3, 4, 5):
+        lines += read(task, 2000, 1950 if task == 2 else 2000)
+    (alone / "server.log").write_text("\n".join(lines) + "\n")
+    done = templatefix("doctor", "--log", "server.log")
+    assert done.code == 0
+    assert "Nothing was found that makes agents slow here." in done.out
+    assert "50 tokens read again: too few to matter (less than a hundredth)." in done.out
+
+
+def test_the_report_is_plain_where_it_is_piped_and_fits_a_terminal(
+    templatefix: Any, server: OllamaServer, restarts: Path
+) -> None:
+    server.loaded["owl:1"] = 4096
+    done = templatefix("doctor", "--log", str(restarts))
+    lines = done.out.splitlines()
+    assert "\x1b" not in done.out
+    assert max(map(len, lines)) <= 80
+    at = lines.index("1. context-size: 95.2% of the prompts, 2000 tokens read again, 0.98 s")
+    assert lines[at - 2 : at] == [
+        "What costs most comes first; the share is that of prompts that could have come",
+        "from the cache.",
+    ]
+
+
+def keys(value: Any) -> Any:
+    """The shape of a JSON value: keys all the way down, of a list its first item's."""
+    if isinstance(value, dict):
+        return {key: keys(item) for key, item in value.items()}
+    return [keys(value[0])] if isinstance(value, list) and value else None
+
+
+def test_json_has_the_documented_shape(templatefix: Any, server: OllamaServer, restarts: Path, alone: Path) -> None:
+    """The shape that the module's page shows, with everything in it that can be seen."""
+    from templatefix.report import doctor_json
+
+    assert doctor_json.__doc__ is not None
+    block = doctor_json.__doc__.partition("\n\n    {")[2].partition("\n\n`healthy`")[0]
+    documented = json.loads("{" + block)
+    server.loaded["owl:1"] = 4096
+    message = {"role": "user", "content": "What grows in this bed, and what could grow there? " * 40}
+    row = {"path": "/api/chat", "request": {"model": "owl:1", "messages": [message]}, "answer": [{}]}
+    (alone / "trace.jsonl").write_text(json.dumps(row) + "\n{broken\n")
+    found = json.loads(templatefix("doctor", "--log", str(restarts), "--trace", "trace.jsonl", "--format", "json").out)
+    assert keys(found) == keys(documented)
+    assert found["version"] == documented["version"] == 1
+    said = doctor_json.__doc__.partition("their kinds are")[2].partition(".")[0]
+    assert set(re.findall(r"[a-z-]+", said)) - {"and"} == set(get_args(CostKind))
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("cut.log", "\n".join(read(1, 2000, 0))[:-60].encode()),
+        ("binary.log", b"\x00\xff\xfe\x81" * 200 + b"\n" + "\n".join(read(1, 2000, 0)).encode() + b"\n\x00\x00"),
+        ("one-line.log", ("\n".join(read(1, 2000, 0)) + "\n").encode() + b"x" * (3 << 20)),
+        ("windows.log", "\r\n".join(read(1, 2000, 0)).encode("utf-16")),
+        ("packed.log.gz", gzip.compress("\n".join(read(1, 2000, 0)).encode() + b"\n")[:-9]),
+    ],
+)
+def test_logs_of_every_kind(templatefix: Any, alone: Path, name: str, data: bytes) -> None:
+    """What can be read of them is; the rest is told, and nothing that is healthy is called ill."""
+    (alone / name).write_bytes(data)
+    done = templatefix("doctor", "--log", name)
+    assert (done.code, done.err) == (0, "")
+    assert "1 request in 1 conversation: 2000 of 2000 prompt tokens were read" in done.out.replace("\n    ", " ")
+    assert "Nothing was found that makes agents slow here." in done.out
+
+
+@pytest.mark.parametrize("option", ["--log", "--trace"])
+def test_a_folder_is_no_log(templatefix: Any, alone: Path, option: str) -> None:
+    (alone / "logs").mkdir()
+    done = templatefix("doctor", option, "logs")
+    assert (done.code, done.out, len(done.err.splitlines())) == (2, "", 1)
+    assert "logs" in done.err
+
+
+def test_a_refused_request_of_a_recording(templatefix: Any, alone: Path) -> None:
+    body = {"model": "m", "messages": [{"role": "user", "content": "What grows here? " * 300}]}
+    refusal = {"error": {"code": 400, "type": "exceed_context_size_error", "n_prompt_tokens": 4977, "n_ctx": 2048}}
+    row = {"path": "/v1/chat/completions", "request": body, "status": 400, "answer": [refusal]}
+    (alone / "trace.jsonl").write_text(json.dumps(row) + "\n")
+    done = templatefix("doctor", "--trace", "trace.jsonl", "--format", "json")
+    (cost,) = json.loads(done.out)["costs"]
+    assert (done.code, cost["kind"], cost["message"]) == (
+        0,
+        "context-full",
+        "1 request refused: longer than the context",
+    )

@@ -178,7 +178,7 @@ def test_a_client_that_writes_the_time(run: Run) -> None:
 def test_a_cache_that_is_switched_off(run: Run, options: list[str], body: Body) -> None:
     first, *_ = (found := run(lambda agent: turns(agent, **body), options=options)).costs
     assert (found.ill, first.kind) == (True, "cache-off")
-    assert first.setting.endswith("cache_prompt: false" if body else "--no-cache-prompt away")
+    assert first.setting.endswith("cache_prompt: false" if body else "without --no-cache-prompt")
 
 
 @pytest.mark.parametrize("attention", ["swa", "recurrent"])
@@ -187,7 +187,7 @@ def test_a_memory_without_checkpoints(run: Run, attention: Attention) -> None:
     first, *_ = (found := run(again, options=options, attention=attention)).costs
     assert (found.ill, first.kind) == (True, "memory")
     assert ("--swa-full" in first.setting) == (attention == "swa")
-    assert "checkpoints are switched off" in first.evidence
+    assert "copies of its memory are switched off" in first.evidence
 
 
 def test_a_context_that_is_nearly_full(run: Run) -> None:

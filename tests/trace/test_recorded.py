@@ -84,10 +84,9 @@ def test_the_same_memory_behind_prompts_that_only_grow(llama: Path, name: str) -
 
 def test_a_history_that_the_server_cut(ollama: Path) -> None:
     session = explain([ollama / "truncated.log"])
-    assert session.requests[0].prompt_tokens == 979
-    assert [one.reason for one in session.unread] == [
-        "the log ends, or an engine does, before it says how much of this prompt was in the cache"
-    ]
+    assert [(one.prompt_tokens, one.refused) for one in session.requests] == [(979, False), (5671, True)]
+    assert session.requests[1].note == "refused: it is longer than its context"
+    assert not session.unread
 
 
 def test_a_session_is_replayed_as_it_was(ollama: Path) -> None:
