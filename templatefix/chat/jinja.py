@@ -15,6 +15,7 @@ from templatefix.chat.jinja_caps import find_caps
 from templatefix.chat.jinja_filters import shown
 from templatefix.chat.jinja_language import JinjaLanguage, Run
 from templatefix.chat.jinja_layout import Layout
+from templatefix.chat.jinja_start import unreadable_call
 from templatefix.chat.jinja_text import LONGEST, Text, TooLong
 from templatefix.chat.jinja_values import Caps, answered_calls, messages_value, tools_value
 from templatefix.chat.rendering import Origin, Piece, RenderError, Rendering
@@ -148,12 +149,15 @@ class JinjaChatTemplate:
         def tried(data: dict[str, Any]) -> str:
             if self.steps - begun > _TRIES:
                 raise RenderError("exec", f"template: more than {_TRIES} steps to try it")
-            return _joined(self._pieces({**self._common_data(True), **data}, True))
+            return self._tried(data)
 
         try:
             return find_caps(tried, self.names)
         except RenderError as error:
             return error.with_traceback(None)
+
+    def _tried(self, data: dict[str, Any]) -> str:
+        return _joined(self._pieces({**self._common_data(True), **data}, True))
 
     def render(self, request: Request) -> Rendering:
         """Render a request as the server does; raises RenderError, and RequestError where a type does not fit."""
@@ -200,12 +204,14 @@ class JinjaChatTemplate:
 
     @cached_property
     def refusal(self) -> RenderError | None:
-        """Why a server refuses to start with the template: it tries it on a short conversation."""
+        """Why a server refuses to start with the template: it tries it on a short conversation, and on a call."""
         try:
             self.render(Request(({"role": "user", "content": "test"},)))
+            objects = self.caps.supports_object_arguments or "tool_calls" not in self.source.text
         except RenderError as error:
             return RenderError("parse", error.message, error.span)
-        return None
+        said = None if objects else unreadable_call(self._tried)
+        return None if said is None else RenderError("parse", said)
 
     def _data(self, request: Request) -> dict[str, Any]:
         data = self._common_data(self.thinks_by_default if request.think is None else request.think)

@@ -146,6 +146,7 @@ def _render(
     bos: str | None,
     eos: str | None,
 ) -> int:
+    from templatefix.chat.go import GoChatTemplate
     from templatefix.chat.rendering import RenderError
     from templatefix.chat.request import RequestError
 
@@ -153,6 +154,8 @@ def _render(
     found = resolved(target, kind)
     try:
         template = chat_template_of(found, day, bos, eos)
+        if not isinstance(template, GoChatTemplate) and template.refusal is not None:
+            raise template.refusal
         rendering = template.render(served(found, template)(request))
     except RenderError as error:
         raise CliError(explained(error, found)) from error

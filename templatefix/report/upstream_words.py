@@ -52,7 +52,8 @@ def title(name: str, finding: Finding) -> str:
 
 def sentences(checked: Checked, finding: Finding) -> tuple[str, str, str]:
     """What happens, in three sentences: what is wrong, what it costs, and what else an agent sees of it."""
-    return (finding.message.rstrip(".") + ".", _cost(checked, finding), _further(checked, finding))
+    end = "" if finding.message.endswith(("!", "?")) else "."
+    return (finding.message.rstrip(".") + end, _cost(checked, finding), _further(checked, finding))
 
 
 def _cost(checked: Checked, finding: Finding) -> str:
@@ -87,8 +88,8 @@ def _further(checked: Checked, finding: Finding) -> str:
 
 
 def notes(repo: Repo, kind: str, apart: str | None = None) -> tuple[str, ...]:
-    """What belongs below a proposed diff; `apart` is what it changes without tools as well."""
+    """What belongs below a proposed diff; `apart` is what it changes beside the tools' place."""
     said = (_TOOL_TAG,) if repo == "ollama" and kind == "go" else ()
     if apart is None:
         return said
-    return (*said, f"The model sees other prompts than before, with and without tools: {apart}. {_EVALUATE}")
+    return (*said, f"The model sees other prompts than before: {apart}. {_EVALUATE}")

@@ -10,7 +10,7 @@ from typing import Any, Final
 from templatefix.analysis.analyse import analyse
 from templatefix.analysis.evidence import Evidence
 from templatefix.analysis.jinja_faults import why_it_fails
-from templatefix.analysis.metering import is_beyond
+from templatefix.analysis.metering import Budget, is_beyond
 from templatefix.analysis.stability import LoopRun
 from templatefix.chat.jinja import JinjaChatTemplate
 from templatefix.chat.rendering import ChatTemplate, RenderError
@@ -25,6 +25,7 @@ from templatefix.rewrite.jinja_tags import JinjaTags
 from templatefix.rewrite.kept import has_thoughts
 from templatefix.rewrite.patch import FAILS, NO_VERDICT, STRUCTS, PatchResult, Refusal, with_repairs
 from templatefix.rewrite.proof import Baseline, Check, Proof, declined, prove
+from templatefix.rewrite.spending import PatchBudget, TooSlow, refuse_cut
 from templatefix.rewrite.traits import names_used
 from templatefix.rewrite.words import count, words_of
 
@@ -62,17 +63,25 @@ class _JinjaPatch:
         self.select = [code.upper() for code in select]
         self.ignore = [code.upper() for code in ignore]
         self.keeps = keeps
-        self.analysis = self.judged = analyse(template)  # of the template as it came, and once it is repaired
+        self.budget = PatchBudget()
+        self.analysis = self.judged = self.budget.check(template)  # of the template as it came, and once it is repaired
         self.refused: list[Refusal] = []
         self.checks: list[Check] = []  # of the repairs
         evidence = Evidence(template)
         self.tools, self.thoughts = evidence.takes_tools, evidence.thinks
 
     def run(self) -> PatchResult:
-        """Repair, look for a change, and prove it."""
+        """Repair, look for a change, and prove it; refuse where that takes too much."""
+        try:
+            return self._run()
+        except TooSlow as error:
+            return self._unchanged(self._each(f"{error}"))
+
+    def _run(self) -> PatchResult:
         verdict = self.analysis.verdict
         if verdict == "not-evaluated":
             return self._unchanged(self._each(self._unmendable()))
+        refuse_cut(self.analysis)
         if verdict != "stable" and (left := [code for code in self._errors() if not self._wanted(code)]):
             said = "left out by the choice of codes, and the rest is not enough"
             return self._unchanged([Refusal(code, said) for code in left])
@@ -80,7 +89,7 @@ class _JinjaPatch:
         if any(refusal.code == FAILS for refusal in self.refused):
             return self._unchanged(self.refused)
         if self.checks:
-            self.judged = analyse(template)
+            self.judged = self.budget.check(template)
         if self.judged.verdict == "stable":
             return self._proved(template) if self.checks else self._unchanged(self.refused)
         if self.judged.verdict != "unstable":
@@ -94,7 +103,7 @@ class _JinjaPatch:
         for code, mend in ((FAILS, repair_failures), (STRUCTS, repair_objects)):
             if code not in codes or not self._wanted(code):
                 continue
-            repair = mend(Baseline(template, tools=self.tools, thoughts=self.thoughts))
+            repair = mend(Baseline(template, tools=self.tools, thoughts=self.thoughts, budget=self.budget))
             if isinstance(repair, JinjaRepair) and repair.check.holds:
                 self.checks.append(repair.check)
                 template = repair.template
@@ -104,7 +113,7 @@ class _JinjaPatch:
 
     def _proved(self, template: JinjaChatTemplate) -> PatchResult:
         """What was repaired and needs nothing else."""
-        base = Baseline(template, tools=self.tools, thoughts=self.thoughts)
+        base = Baseline(template, tools=self.tools, thoughts=self.thoughts, budget=self.budget)
         proof = prove(base, template, patch_again=self._needs_patch)
         if not proof.holds:
             return self._unchanged(self._each(f"{proof.failure}"))
@@ -117,7 +126,14 @@ class _JinjaPatch:
             return self._unchanged(self._each(self._without_tools()))
         if not self.keeps and self._thinking_alone():
             return self._unchanged(self._each(self._thinking_reason()))
-        base = Baseline(template, tools=self.tools, thoughts=self.thoughts, keeps=self.keeps, moves_system=moves)
+        base = Baseline(
+            template,
+            tools=self.tools,
+            thoughts=self.thoughts,
+            keeps=self.keeps,
+            moves_system=moves,
+            budget=self.budget,
+        )
         search = _Search(base, self.placement, self._needs_patch)
         found = search.run()
         if found is None:
@@ -128,7 +144,7 @@ class _JinjaPatch:
 
     def _needs_patch(self, template: ChatTemplate) -> bool:
         """Whether a variant would be changed again."""
-        after = analyse(template)
+        after = self.budget.check(template)
         told = {refusal.code for refusal in self.refused}
         mended = {code for code in (STRUCTS, FAILS) if self._wanted(code) and code not in told}
         return after.verdict != "stable" or any(finding.code in mended for finding in after.findings)
@@ -158,6 +174,8 @@ class _JinjaPatch:
         error = next((run.error for run in self.judged.core if run.error is not None), None)
         if error is not None:
             return f"{self.judged.reason}" if is_beyond(error) else why_it_fails(error)
+        if self.judged.verdict == "not-evaluated":
+            return f"{self.judged.reason}"
         return "the template prints no tool definitions, and where they belong is not for a rewrite to say"
 
     def _thinking_reason(self) -> str:
@@ -180,7 +198,7 @@ class _JinjaPatch:
         return PatchResult(text, text, False, refused=tuple(refused), placement=self.placement, remaining=remaining)
 
     def _changed(self, found: _Found) -> PatchResult:
-        after = analyse(found.template)
+        after = self.budget.check(found.template)
         known = (*self.analysis.findings, *self.judged.findings)
         gone = {finding.code for finding in known} - {finding.code for finding in after.findings}
         return PatchResult(
@@ -206,11 +224,14 @@ class _JinjaPatch:
 
 def switch_of(template: JinjaChatTemplate) -> dict[str, Any] | None:
     """The variable, with its value, by which a template itself keeps the thinking; None where it has none."""
+    budget = Budget()  # for all tries
     for name in sorted(names_used(template)):
         if "think" not in name and "reason" not in name:
             continue
         for value in (True, False):
-            if name != "enable_thinking" and analyse(template.with_kwargs({name: value})).verdict == "stable":
+            if name == "enable_thinking":
+                continue
+            if analyse(template.with_kwargs({name: value}), budget=budget).verdict == "stable":
                 return {name: value}
     return None
 

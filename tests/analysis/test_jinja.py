@@ -105,6 +105,14 @@ def test_the_server_s_own_switch_is_on() -> None:
     assert found(HEAD + THOUGHT.replace("CONDITION", "loop.index0 > ns.at or preserve_thinking")).verdict == "stable"
 
 
+def test_a_template_that_the_server_does_not_start_with() -> None:
+    call = '{"name": "{{ c.function.name }}", "arguments": {{ c.function.arguments }}}'
+    analysis = found(HEAD + turns(TURN.replace("{{ c.function | tojson }}", call)))
+    assert analysis.verdict == "not-evaluated"
+    assert analysis.reason is not None
+    assert analysis.reason.startswith("llama-server does not start with the template: Unable to generate parser")
+
+
 @pytest.mark.parametrize(("memory", "kept"), [(None, True), ("full", True), ("swa", False), ("recurrent", False)])
 def test_what_it_costs_hangs_on_the_memory(memory: Any, kept: bool) -> None:
     analysis = found(HEAD + THOUGHT.replace("CONDITION", "loop.index0 > ns.at"), Serving(memory=memory))
@@ -154,6 +162,6 @@ def test_nothing_that_golden_loops_show_unstable_is_called_stable(
     assert {verdict: len(keys) for verdict, keys in verdicts.items()} == {
         "stable": 120,
         "unstable": 21,  # seven of Gemma 4 lose the mark behind a text that stands beside a call: 8 bytes
-        "broken": 12,
-        "not-evaluated": 1,
+        "broken": 11,
+        "not-evaluated": 2,  # which the server does not start with, as the golden renders say
     }

@@ -250,7 +250,7 @@ THOUGHTS = (
 def test_a_jinja_template_that_drops_thinking(templatefix: Any) -> None:
     made = reported(templatefix, THOUGHTS, name="t.jinja")
     assert block(made, "diff")
-    assert "The model sees other prompts than before, with and without tools: thinking that is kept." in made
+    assert "The model sees other prompts than before: thinking that is kept." in made
 
 
 def test_a_jinja_template_that_nothing_mends(templatefix: Any) -> None:
