@@ -124,8 +124,8 @@ class SetupReader:
     def _ollama(self, values: dict[str, str], number: int) -> None:
         message, weights = values.get("msg", ""), values.get("runner.model", "")
         if message.startswith("starting "):
-            weights, context = (found.search(values.get("cmd", "")) for found in (_WEIGHTS, _CONTEXT))
-            self._started(weights[1] if weights else "", int(context[1]) if context else None, number)
+            name, size = (found.search(values.get("cmd", "")) for found in (_WEIGHTS, _CONTEXT))
+            self._started(name[1] if name else "", int(size[1]) if size else None, number)
             return
         for phrase, why in _GONE:
             if phrase in message and weights:

@@ -26,8 +26,23 @@ def with_answer(exchange: Exchange, answers: Sequence[Answer]) -> Exchange:
         spent = _milliseconds(answer) or spent
     reply = reply_of(answers)
     known = replace(exchange, prompt_tokens=prompt, cached_tokens=cached, figures=figures)
-    loads = [answer["load_duration"] / 1e6 for answer in answers if isinstance(answer.get("load_duration"), int)]
-    return replace(known, slot=slot, reply=reply, prompt_ms=spent, load_ms=max(loads, default=None))
+    known = replace(known, slot=slot, reply=reply, prompt_ms=spent)
+    return replace(known, token_ms=_a_token(answers), load_ms=_most(answers, "load_duration"))
+
+
+def _a_token(answers: Sequence[Answer]) -> float | None:
+    """Milliseconds for each token of Ollama's answer."""
+    spent, count = (
+        _most(answers, "eval_duration"),
+        max((_number(one.get("eval_count")) or 0 for one in answers), default=0),
+    )
+    return spent / count if spent is not None and count else None
+
+
+def _most(answers: Sequence[Answer], key: str) -> float | None:
+    """Ollama's nanoseconds under a key in milliseconds."""
+    told = [found for answer in answers if (found := _number(answer.get(key))) is not None]
+    return max(told) / 1e6 if told else None
 
 
 def _milliseconds(answer: Answer) -> float | None:

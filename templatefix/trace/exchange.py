@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -11,6 +12,7 @@ from templatefix.chat.request import Request
 from templatefix.servers.log_events import LogEvent, LoggedRequest
 
 Figures = Literal["engine", "field", "log", "estimate"]
+_FRACTION = re.compile(r"\.\d+")
 _LOADING = 200.0  # milliseconds: a model in memory is found in tens of them
 
 
@@ -31,6 +33,7 @@ class Exchange:
     cached_tokens: int | None = None
     slot: int | None = None
     prompt_ms: float | None = None  # for the tokens that were read
+    token_ms: float | None = None  # for each token of the answer
     load_ms: float | None = None  # until the model was there to read them
     keep_alive: float | None = None  # seconds that the request asks the model to stay; infinite: for ever
     no_cache: bool = False  # the request asks for none of the cache
@@ -55,12 +58,17 @@ class Exchange:
         return self.request is not None or self.prompt is not None
 
 
+def _six_digits(fraction: re.Match[str]) -> str:
+    return fraction[0][:7].ljust(7, "0")
+
+
 def seconds_of(time: str | None) -> float | None:
     """A time of a recording in seconds, to be compared with others; None where it cannot be read."""
     if time is None:
         return None
     try:
-        found = datetime.fromisoformat(time.replace("Z", "+00:00"))
+        # Python 3.10 reads fractions of three or six digits, and no Z.
+        found = datetime.fromisoformat(_FRACTION.sub(_six_digits, time.replace("Z", "+00:00"), count=1))
     except ValueError:
         return None
     return (found if found.tzinfo is not None else found.replace(tzinfo=timezone.utc)).timestamp()

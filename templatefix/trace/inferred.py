@@ -13,39 +13,45 @@ from templatefix.trace.exchange import Exchange
 
 _LONG = 500.0  # milliseconds: shorter readings say nothing
 _MOST = 0.5  # of a prompt: whoever takes longer than for that much has read it
+_BUSY = 2.5  # times the shortest time for a token of an answer: something else kept the machine busy
 
 
 def with_inferred(exchanges: Sequence[Exchange]) -> list[Exchange]:
     """The exchanges, with an estimate of the cached tokens where their times tell that there were few or none."""
-    speeds = _speeds(exchanges)
+    clocks = {
+        model: _Clock([one for one in exchanges if one.model == model]) for model in {one.model for one in exchanges}
+    }
     return [
         exchange
-        if (cached := _cached(exchange, speeds)) is None
+        if (cached := clocks[exchange.model].cached(exchange)) is None
         else replace(exchange, cached_tokens=cached, figures="estimate")
         for exchange in exchanges
     ]
 
 
-def _untold(exchange: Exchange) -> bool:
-    return exchange.cached_tokens is None and exchange.logged is None and bool(exchange.prompt_tokens)
+class _Clock:
+    """The times of one model."""
 
+    def __init__(self, exchanges: Sequence[Exchange]) -> None:
+        self._quickest = min((one.token_ms for one in exchanges if one.token_ms), default=None)
+        whole = [one for one in exchanges if one.loaded_anew and self._says(one)]
+        speeds = [(one.prompt_tokens or 0) / (one.prompt_ms or 1.0) for one in whole]
+        self._speed = min(speeds, default=None)  # tokens a millisecond, the slowest of prompts read as a whole
 
-def _speeds(exchanges: Sequence[Exchange]) -> dict[str, float]:
-    """Tokens a millisecond by model, the slowest of prompts that were read as a whole, just after it was loaded."""
-    read: dict[str, list[tuple[int, float]]] = {}
-    for exchange in exchanges:
-        if _untold(exchange) and exchange.loaded_anew and (exchange.prompt_ms or 0.0) >= _LONG:
-            read.setdefault(exchange.model or "", []).append((exchange.prompt_tokens or 0, exchange.prompt_ms or 0.0))
-    return {model: min(tokens / spent for tokens, spent in found) for model, found in read.items()}
+    def _says(self, exchange: Exchange) -> bool:
+        """Whether the time that reading took says anything."""
+        if exchange.token_ms is None or self._quickest is None or exchange.token_ms > _BUSY * self._quickest:
+            return False
+        return bool(exchange.prompt_tokens) and (exchange.prompt_ms or 0.0) >= _LONG
 
-
-def _cached(exchange: Exchange, speeds: dict[str, float]) -> int | None:
-    """None where nothing is to be told."""
-    if not _untold(exchange):
-        return None
-    if exchange.loaded_anew:
-        return 0
-    speed, spent, size = speeds.get(exchange.model or ""), exchange.prompt_ms or 0.0, exchange.prompt_tokens or 0
-    if speed is None or spent < _LONG or speed * spent < _MOST * size:
-        return None
-    return max(0, size - round(speed * spent))
+    def cached(self, exchange: Exchange) -> int | None:
+        """Tokens from the cache; None where nothing is to be told."""
+        size = exchange.prompt_tokens
+        if exchange.cached_tokens is not None or exchange.logged is not None or not size:
+            return None
+        if exchange.loaded_anew:
+            return 0
+        if self._speed is None or not self._says(exchange):
+            return None
+        read = self._speed * (exchange.prompt_ms or 0.0)
+        return max(0, size - round(read)) if read >= _MOST * size else None

@@ -69,12 +69,12 @@ def lost_by_cause(
         lost.starts += [start] if start is not None and kind in _RESTARTS else []
         return lost
 
+    unsaid = _unsaid(session, memory)
     in_turn = not one_model and _in_turn(session)
     for request in session.requests:
         for loss in request.losses:
             kind, about = _kind_of(loss, request, session, starts)
-            if loss.evidence.get("reason") in ("cold", "time"):
-                kind = _unsaid(str(loss.evidence["reason"]), session, memory)
+            kind = unsaid.get(str(loss.evidence.get("reason")), kind)
             kind = "models" if kind == "cache-off" and loss.layer == "engine" and in_turn else kind
             add(request, kind, about, _own(loss, request)).losses.append(loss)
     for request, tokens, anew in lost_by_log(session, setup):
@@ -83,15 +83,16 @@ def lost_by_cause(
     return [lost for lost in found.values() if lost.tokens > 0]
 
 
-def _unsaid(reason: str, session: Session, memory: Attention | None) -> CostKind:
-    """The cause where no log says why little or nothing came from the cache, though a changed prompt had it in part.
+def _unsaid(session: Session, memory: Attention | None) -> dict[str, CostKind]:
+    """The cause by its reason, where no log says why little or nothing of a changed prompt came from the cache.
 
     A cache that is off forgets also what only grew; a memory that can be wound back keeps what stands in front.
     """
-    if reason == "time":
-        return "memory" if memory in ("swa", "recurrent") else "unknown"
     reasons = {loss.evidence.get("reason") for request in session.requests for loss in request.losses}
-    return "cache-off" if "off" in reasons or memory == "full" else "memory"
+    return {
+        "cold": "cache-off" if "off" in reasons or memory == "full" else "memory",
+        "time": "memory" if memory in ("swa", "recurrent") else "unknown",
+    }
 
 
 def _in_turn(session: Session) -> bool:

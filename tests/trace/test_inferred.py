@@ -11,6 +11,7 @@ import pytest
 
 from templatefix.trace.bodies import exchange_of
 from templatefix.trace.diagnosis import Diagnosis, diagnose
+from templatefix.trace.exchange import seconds_of
 from templatefix.trace.explain import explain
 from templatefix.trace.patient import ModelSeen, ServerSeen
 
@@ -43,11 +44,8 @@ def row(
     """An exchange as the proxy records it: `fresh` tokens were read, where None all of them; a token is four bytes."""
     size = sum(len(one["content"]) + 10 for one in messages) // 4 if tokens is None else tokens
     read = size if fresh is None else fresh
-    answer = {
-        "prompt_eval_count": size,
-        "prompt_eval_duration": read * 10**9 // SPEED,
-        "load_duration": int(load * 1e6),
-    }
+    answer = {"prompt_eval_count": size, "prompt_eval_duration": read * 10**9 // SPEED, "eval_count": 10}
+    answer |= {"load_duration": int(load * 1e6), "eval_duration": int(more.pop("token", 20.0) * 1e7)}
     time = f"2026-11-29T10:{int(at) // 60:02}:{int(at) % 60:02}.000+00:00"
     request = {"model": model, "messages": messages, **more}
     return {"version": 1, "time": time, "method": "POST", "path": "/api/chat", "request": request, "answer": [answer]}
@@ -74,6 +72,14 @@ def test_a_long_result_takes_its_time(tmp_path: Path) -> None:
     long = [*talk(GARDEN, 2)[:-1], {"role": "user", "content": "Read this: " + "roses and thyme, " * 400}]
     rows = [row(talk(GARDEN, 1), 0, load=LOADS), row(long, 10, fresh=1900)]
     assert seen(tmp_path, rows).costs == ()
+
+
+@pytest.mark.parametrize(("token", "kinds"), [(20.0, ["slots"]), (400.0, [])])
+def test_a_machine_that_is_busy_says_nothing(tmp_path: Path, token: float, kinds: list[str]) -> None:
+    """Whoever takes long for a token of the answer as well has not read more."""
+    rows = [row(talk(GARDEN, 1), 0, load=LOADS), row(talk(LETTERS, 1), 5), row(talk(GARDEN, 2), 20, token=token)]
+    rows += [row(talk(LETTERS, 2), 25, token=token), row(talk(GARDEN, 3), 30, token=token)]
+    assert [cost.kind for cost in seen(tmp_path, rows).costs] == kinds
 
 
 def test_a_request_that_unloads_its_model(tmp_path: Path) -> None:
@@ -187,3 +193,18 @@ def test_how_long_a_model_is_asked_to_stay(given: Any, seconds: float | None) ->
     exchange = exchange_of("/api/chat", body, (), "x")
     assert exchange is not None
     assert exchange.keep_alive == seconds
+
+
+@pytest.mark.parametrize(
+    ("time", "seconds"),
+    [
+        ("1970-01-01T00:00:01Z", 1.0),
+        ("1970-01-01T01:00:01.5+01:00", 1.5),
+        ("1970-01-01T00:00:01.123456789Z", 1.123456),
+        ("1970-01-01T00:00:01", 1.0),
+        ("yesterday", None),
+        (None, None),
+    ],
+)
+def test_times_of_every_writer(time: str | None, seconds: float | None) -> None:
+    assert seconds_of(time) == seconds
