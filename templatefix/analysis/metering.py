@@ -38,8 +38,8 @@ class Budget:
         """What the renders so far have cost."""
         return self.work - self.left
 
-    def spent(self) -> RenderError:
-        """The error of a render for which nothing is left."""
+    def spent(self) -> Exception:
+        """What a render raises for which nothing is left: a RenderError."""
         return RenderError("exec", f"{BEYOND}{self.work} pieces, or as much work, over all loops")
 
 

@@ -171,16 +171,15 @@ def _has_parallel(request: Request) -> bool:
 def _only_more(base: Baseline, adapted: GoChatTemplate, concerned: Callable[[Request], bool]) -> Check:
     """Whether only prompts of requests that are concerned change, and lose no datum of a message."""
     traits = derived_traits(adapted)
-    for name, value in derived_traits(base.template).items():
+    for name, value in base.traits.items():
         if traits.get(name) != value:
             return Check(False, 1, f"the {name} was {value!r} and would be {traits.get(name)!r}")
     renders, changed = 0, False
     for request, before in base.rendered:
         renders += 1
-        try:
-            after = adapted.render(request)
-        except RenderError as error:
-            return Check(False, renders, f"a request that rendered before fails: {error}")
+        after = base.render(adapted, request)
+        if isinstance(after, RenderError):
+            return Check(False, renders, f"a request that rendered before fails: {after}")
         if before.data == after.data:
             continue
         if not request.tools or not concerned(request):

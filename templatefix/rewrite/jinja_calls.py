@@ -140,15 +140,15 @@ def _same_and_apart(base: Baseline, before: JinjaChatTemplate, after: JinjaChatT
         return Check(False, 1, lost)
     for request, old in base.rendered:
         renders += 1
-        new = rendered(after, request)
+        new = rendered(base, after, request)
         if new is None or new.data != old.data:
             return Check(False, renders, "a prompt that rendered before has changed")
     for loop in (*base.core, *base.others):
         for request in loop.requests:
             if not any(len(message.get("tool_calls") or ()) > 1 for message in request.messages):
                 continue
-            apart = rendered(before, calls_apart(request))
-            new = rendered(after, request)
+            apart = rendered(base, before, calls_apart(request))
+            new = rendered(base, after, request)
             renders += 2
             several += 1
             if apart is None or new is None or apart.data != new.data:

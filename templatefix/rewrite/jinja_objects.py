@@ -28,12 +28,12 @@ def repair_objects(base: Baseline) -> JinjaRepair | str:
     if any(is_list_of_parts(piece) for _, before in base.rendered for piece in before.pieces):
         return "a message's text is printed as a list of its parts, and JSON of it would be no better"
     for _ in range(_ROUNDS):
-        fault = _first_fault(template, requests)
+        fault = _first_fault(base, template, requests)
         if fault is None:
             return JinjaRepair(template, _same_but_objects(base, original, template))
         request, span = fault
         mended = next(
-            (each for each in _as_json(template, span) if not _is_at_fault(each, request, template, span)), None
+            (each for each in _as_json(template, span) if not _is_at_fault(base, each, request, template, span)), None
         )
         if mended is None:
             line = template.source.position(span.start).line
@@ -47,18 +47,22 @@ def is_fault(piece: Piece) -> bool:
     return is_struct(piece) or is_silent(piece)
 
 
-def _first_fault(template: JinjaChatTemplate, requests: Sequence[Request]) -> tuple[Request, Span] | None:
+def _first_fault(
+    base: Baseline, template: JinjaChatTemplate, requests: Sequence[Request]
+) -> tuple[Request, Span] | None:
     for request in requests:
-        found = rendered(template, request)
+        found = rendered(base, template, request)
         for piece in found.pieces if found is not None else ():
             if is_fault(piece):
                 return request, piece.span
     return None
 
 
-def _is_at_fault(variant: JinjaChatTemplate, request: Request, before: JinjaChatTemplate, span: Span) -> bool:
+def _is_at_fault(
+    base: Baseline, variant: JinjaChatTemplate, request: Request, before: JinjaChatTemplate, span: Span
+) -> bool:
     """Whether a change does not mend the place, or something else is no longer the same."""
-    old, new = rendered(before, request), rendered(variant, request)
+    old, new = rendered(base, before, request), rendered(base, variant, request)
     return old is None or new is None or not _same_around(old, new, span)
 
 
@@ -139,7 +143,7 @@ def _same_but_objects(base: Baseline, original: JinjaChatTemplate, repaired: Jin
         return Check(False, 1, lost)
     for request, before in base.rendered:
         renders += 1
-        after = rendered(repaired, request)
+        after = rendered(base, repaired, request)
         if after is None:
             return Check(False, renders, "a request that rendered before fails")
         if not _same_around(before, after):

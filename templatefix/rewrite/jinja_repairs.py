@@ -11,7 +11,7 @@ from templatefix.chat.rendering import RenderError, Rendering
 from templatefix.chat.request import Request
 from templatefix.gotemplate.edits import Edit, apply_edits
 from templatefix.gotemplate.source import Source
-from templatefix.rewrite.proof import Check
+from templatefix.rewrite.proof import Baseline, Check
 from templatefix.rewrite.traits import derived_traits
 
 _BETTER: Final = ("supports tools", "supports tool calls", "supports parallel tool calls", "supports object arguments")
@@ -34,12 +34,10 @@ def edited(template: JinjaChatTemplate, edits: Sequence[Edit]) -> JinjaChatTempl
         return None
 
 
-def rendered(template: JinjaChatTemplate, request: Request) -> Rendering | None:
-    """What a template makes of a request; None where it fails."""
-    try:
-        return template.render(request)
-    except RenderError:
-        return None
+def rendered(base: Baseline, template: JinjaChatTemplate, request: Request) -> Rendering | None:
+    """What a template makes of a request, paid from the budget of `base`; None where it fails."""
+    found = base.render(template, request)
+    return found if isinstance(found, Rendering) else None
 
 
 def traits_lost(before: JinjaChatTemplate, after: JinjaChatTemplate) -> str:

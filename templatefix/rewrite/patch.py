@@ -7,7 +7,6 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from templatefix.analysis.analyse import analyse
 from templatefix.analysis.findings import Finding
 from templatefix.chat.go import GoChatTemplate
 from templatefix.chat.rendering import ChatTemplate
@@ -18,6 +17,7 @@ from templatefix.rewrite.candidates import Placement, culprits
 from templatefix.rewrite.proof import Baseline, Check, Proof, prove
 from templatefix.rewrite.repairs import Repair, repair_failures, repair_structs
 from templatefix.rewrite.search import Found, Search, is_sound
+from templatefix.rewrite.spending import PatchBudget, TooSlow, refuse_cut
 
 STRUCTS, FAILS = "TF301", "TF305"
 NO_VERDICT = frozenset({"TF301", "TF302", "TF401", "TF402"})  # errors that leave a template stable
@@ -113,7 +113,8 @@ class _Patch:
         self.placement = placement
         self.select = [code.upper() for code in select]
         self.ignore = [code.upper() for code in ignore]
-        self.analysis = analyse(template)
+        self.budget = PatchBudget()
+        self.analysis = self.budget.check(template)
         self.refused: list[Refusal] = []
 
     def wanted(self, code: str) -> bool:
@@ -123,12 +124,19 @@ class _Patch:
         return not any(code.startswith(prefix) for prefix in self.ignore)
 
     def run(self) -> PatchResult:
-        """Repair, move, prove."""
+        """Repair, move, prove; refuse where that takes too much."""
+        try:
+            return self._run()
+        except TooSlow as error:
+            return self._unchanged(self._each(f"{error}"))
+
+    def _run(self) -> PatchResult:
         analysis, template = self.analysis, self.template
         if not isinstance(template, GoChatTemplate):
             return self._unchanged([Refusal("", "only Go templates can be rewritten")])
         if analysis.verdict == "not-evaluated" and any(run.beyond for run in analysis.core):
             return self._unchanged([Refusal("", f"{analysis.reason}")])
+        refuse_cut(analysis)
         shaky = analysis.verdict != "stable"
         if shaky and (template.legacy or not template.uses_tools):
             reason = "a legacy template never sees tools" if template.legacy else "the template has no tools"
@@ -137,7 +145,7 @@ class _Patch:
             return self._unchanged(
                 [Refusal(code, "left out by the choice of codes, and the rest is not enough") for code in left]
             )
-        base = Baseline(template)
+        base = Baseline(template, budget=self.budget)
         checks: list[Check] = []
         base = self._repair(base, checks)
         if any(refusal.code == FAILS for refusal in self.refused):
@@ -146,7 +154,7 @@ class _Patch:
 
     def needs_patch(self, template: ChatTemplate) -> bool:
         """Whether patching a template in the same way would change it, or be refused."""
-        analysis = analyse(template)
+        analysis = self.budget.check(template)
         told = {refusal.code for refusal in self.refused}
         codes = {code for code in (STRUCTS, FAILS) if self.wanted(code) and code not in told}
         return analysis.verdict != "stable" or any(
@@ -176,7 +184,7 @@ class _Patch:
         """Go on with a repaired template, or note why there is none."""
         if isinstance(repair, Repair) and repair.check.holds:
             checks.append(repair.check)
-            return Baseline(repair.template, base.generated, base.seed)
+            return Baseline(repair.template, base.generated, base.seed, budget=self.budget)
         self.refused.append(Refusal(code, repair if isinstance(repair, str) else f"{repair.check.reason}"))
         return base
 
@@ -225,8 +233,8 @@ class _Patch:
         return "no place for them was found" if obstacle is None else f"{self._place(obstacle.span)}: {obstacle.reason}"
 
     def _changed(self, base: Baseline, found: Found, checks: list[Check], search: Search | None = None) -> PatchResult:
-        after = analyse(found.template)
-        known = self.analysis.findings + (analyse(base.template).findings if checks else ())
+        after = self.budget.check(found.template)
+        known = self.analysis.findings + (self.budget.check(base.template).findings if checks else ())
         gone = {finding.code for finding in known} - {finding.code for finding in after.findings}
         proof = with_repairs(found.proof, checks)
         before = [step.rendering.text for run in base.runs for step in run.steps]

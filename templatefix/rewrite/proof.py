@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Final
 
 from templatefix.analysis.loops import Loop, chat_loops, core_loops, other_loops, thinking_loop, without_tools
+from templatefix.analysis.metering import Budget, Metered
 from templatefix.analysis.stability import LoopRun, Step, run_loop
 from templatefix.chat.rendering import ChatTemplate, RenderError, Rendering
 from templatefix.chat.request import Request
@@ -16,6 +17,7 @@ from templatefix.rewrite.conserved import compare_first, compare_step, vocabular
 from templatefix.rewrite.conversations import generated_chats, generated_loops, generated_talks, pondering
 from templatefix.rewrite.frames import frame_lost
 from templatefix.rewrite.kept import Kept, explained
+from templatefix.rewrite.spending import WORK
 from templatefix.rewrite.standing import demands, lost_at, printed_mark
 from templatefix.rewrite.traits import KEEPS, derived_traits, names_used, server_of, thinks
 from templatefix.rewrite.words import Word, words_of
@@ -83,6 +85,12 @@ class Baseline:
     thoughts: bool = False  # whether histories with thinking are among the loops on which a variant must be stable
     keeps: bool = False  # whether text that the original drops from the history may stay
     moves_system: bool = False  # whether the system text may move in chats without tools as well
+    budget: Budget = field(default_factory=lambda: Budget(WORK))  # of its renders and those compared with them
+
+    @cached_property
+    def traits(self) -> Mapping[str, object]:
+        """What a server reads from the template's tree."""
+        return derived_traits(self.template)
 
     @cached_property
     def core(self) -> tuple[Loop, ...]:
@@ -126,7 +134,7 @@ class Baseline:
                 if serve(request) != request:
                     requests.append(serve(request))
         requests += generated_chats(6 * self.generated, self.seed)
-        return tuple([(request, _render(self.template, request)) for request in requests])
+        return tuple([(request, self.render(self.template, request)) for request in requests])
 
     @property
     def rendered(self) -> tuple[tuple[Request, Rendering], ...]:
@@ -138,11 +146,18 @@ class Baseline:
     def run(self, template: ChatTemplate, loops: Iterable[Loop]) -> tuple[LoopRun, ...]:
         """Render loops with a template, requests shaped as for the original."""
         serve = server_of(self.template)
-        return tuple([run_loop(template, loop, serve) for loop in loops])
+        return tuple([run_loop(Metered(template, self.budget), loop, serve) for loop in loops])
+
+    def render(self, template: ChatTemplate, request: Request) -> Rendering | RenderError:
+        """What a template makes of a request."""
+        try:
+            return Metered(template, self.budget).render(request)
+        except RenderError as error:
+            return error
 
     def plain(self, request: Request) -> Rendering | None:
         """What the template makes of a request without its tools, if anything."""
-        rendering = _render(self.template, replace(request, tools=()))
+        rendering = self.render(self.template, replace(request, tools=()))
         return rendering if isinstance(rendering, Rendering) else None
 
     @cached_property
@@ -153,13 +168,6 @@ class Baseline:
 
 def _off(loop: Loop) -> tuple[Request, ...]:
     return tuple([replace(request, think=False) for request in loop.requests])
-
-
-def _render(template: ChatTemplate, request: Request) -> Rendering | RenderError:
-    try:
-        return template.render(request)
-    except RenderError as error:
-        return error
 
 
 def prove(
@@ -216,8 +224,8 @@ def _parses(base: Baseline, variant: ChatTemplate) -> Check:
 
 
 def _derived_unchanged(base: Baseline, variant: ChatTemplate) -> Check:
-    before, after = derived_traits(base.template), derived_traits(variant)
-    for name, value in before.items():
+    after = derived_traits(variant)
+    for name, value in base.traits.items():
         if after.get(name) != value and not (base.keeps and name == KEEPS):
             return Check(False, 1, f"the {name} was {value!r} and is {after.get(name)!r}")
     return Check(True, 1)
@@ -226,7 +234,7 @@ def _derived_unchanged(base: Baseline, variant: ChatTemplate) -> Check:
 def _no_tools_identical(base: Baseline, variant: ChatTemplate, added: Sequence[str]) -> Check:
     renders = 0
     for request, before in base.chats:
-        after = _render(variant, request)
+        after = base.render(variant, request)
         renders += 1
         if isinstance(before, RenderError):
             continue  # what failed may fail differently
@@ -341,8 +349,8 @@ def _conserved(base: Baseline, runs: Sequence[LoopRun], dropped: Sequence[str], 
         if not before.steps or plains[0] is None:
             continue
         first = before.steps[0]
-        model = _model(base.template, first)
-        bare = _render(base.template, _without_system(model.request))
+        model = _model(base, first)
+        bare = base.render(base.template, _without_system(model.request))
         known = bare if isinstance(bare, Rendering) else model.rendering
         plain_known = base.plain(_without_system(model.request)) or known
         words = vocabulary(model.rendering, model.plain or plains[0], known, plain_known, dropped, added)
@@ -376,12 +384,12 @@ class _Model:
     plain: Rendering | None  # without tools
 
 
-def _model(template: ChatTemplate, first: Step) -> _Model:
+def _model(base: Baseline, first: Step) -> _Model:
     """The first request; with a system message put in front where the tools are missing without one."""
     if not first.tools:
         request = replace(first.request, messages=(SYSTEM_MESSAGE, *first.request.messages))
-        rendering, plain = _render(template, request), _render(template, replace(request, tools=()))
-        if isinstance(rendering, Rendering) and isinstance(plain, Rendering):
+        rendering, plain = base.render(base.template, request), base.plain(request)
+        if isinstance(rendering, Rendering) and plain is not None:
             return _Model(request, rendering, plain)
     return _Model(first.request, first.rendering, None)
 

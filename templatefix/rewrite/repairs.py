@@ -183,16 +183,15 @@ def _scopes(layout: Layout, span: Span) -> Iterator[tuple[RangeNode | WithNode, 
 def _same_but(base: Baseline, repaired: GoChatTemplate, spans: frozenset[Span]) -> Check:
     """Whether all that rendered before renders to the same, the pieces of some nodes apart."""
     renders = 0
-    before_traits, after_traits = derived_traits(base.template), derived_traits(repaired)
-    for name, value in before_traits.items():
+    after_traits = derived_traits(repaired)
+    for name, value in base.traits.items():
         if after_traits.get(name) != value:
             return Check(False, 1, f"the {name} was {value!r} and is {after_traits.get(name)!r}")
     for request, before in base.rendered:
         renders += 1
-        try:
-            after = repaired.render(request)
-        except RenderError as error:
-            return Check(False, renders, f"a request that rendered before fails: {error}")
+        after = base.render(repaired, request)
+        if isinstance(after, RenderError):
+            return Check(False, renders, f"a request that rendered before fails: {after}")
         if not spans and before.data != after.data:
             return Check(False, renders, "a prompt that rendered before has changed")
         if spans and not _equal_but(before, after, spans):

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Final, cast
 
 from templatefix.chat.go import GoChatTemplate
-from templatefix.chat.rendering import ChatTemplate
+from templatefix.chat.rendering import ChatTemplate, RenderError
 from templatefix.chat.request import Request
 from templatefix.gotemplate.nodes import IfNode, TextNode
 from templatefix.gotemplate.visitor import walk
@@ -48,7 +48,10 @@ def derived_traits(template: ChatTemplate) -> Mapping[str, object]:
 def _tried(template: JinjaChatTemplate) -> Mapping[str, object]:
     """What llama-server finds out by trying a template, found out anew whatever a server said of it before."""
     fresh = type(template)(template.source, bos=template.bos, eos=template.eos, date=template.date)
-    told = {name.replace("_", " "): value for name, value in asdict(fresh.caps).items()}
+    try:
+        told = {name.replace("_", " "): value for name, value in asdict(fresh.caps).items()}
+    except RenderError as error:  # beyond limits
+        return {"refusal at the start": str(error)}
     return {**told, "default for thinking": fresh.thinks_by_default, "refusal at the start": str(fresh.refusal or "")}
 
 
