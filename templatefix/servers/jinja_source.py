@@ -37,23 +37,7 @@ def from_gguf(path: Path, name: str) -> JinjaSource:
     """Read the header of a GGUF file; raises JinjaSourceError."""
     from templatefix.servers.memory import attention_of  # with the stand-ins, which templates in files do without
 
-    wanted = (
-        "general.architecture",
-        "tokenizer.ggml.tokens",
-        "tokenizer.ggml.bos_token_id",
-        "tokenizer.ggml.eos_token_id",
-    )
-    hints = (".attention.sliding_window", ".ssm.", ".wkv.", ".shortconv.")
-    try:
-        found = read_metadata(
-            path, lambda key: key in wanted or key.startswith(_KEY) or any(hint in key for hint in hints)
-        )
-    except GgufError as error:
-        raise JinjaSourceError(str(error).rstrip(".")) from error
-    except ValueError:  # an empty file cannot be mapped
-        raise JinjaSourceError(f"The header of {name} is cut short") from None
-    except OSError as error:
-        raise JinjaSourceError(f"{name} cannot be read: {error.strerror or error}") from error
+    found = _header(path, name)
     text = found.get(f"{_KEY}.{_FOR_TOOLS}") or found.get(_KEY)
     if not isinstance(text, str) or not text.strip():
         raise JinjaSourceError(f"{name} has no chat template")
@@ -64,6 +48,27 @@ def from_gguf(path: Path, name: str) -> JinjaSource:
         return str(tokens[number]) if isinstance(number, int) and 0 <= number < len(tokens) else ""
 
     return JinjaSource(text, token("bos"), token("eos"), None, attention_of(found))
+
+
+def _header(path: Path, name: str) -> Mapping[str, Any]:
+    """What a GGUF file says of its templates, their tokens and its memory; raises JinjaSourceError."""
+    wanted = (
+        "general.architecture",
+        "tokenizer.ggml.tokens",
+        "tokenizer.ggml.bos_token_id",
+        "tokenizer.ggml.eos_token_id",
+    )
+    hints = (".attention.sliding_window", ".ssm.", ".wkv.", ".shortconv.")
+    try:
+        return read_metadata(
+            path, lambda key: key in wanted or key.startswith(_KEY) or any(hint in key for hint in hints)
+        )
+    except GgufError as error:
+        raise JinjaSourceError(str(error).rstrip(".")) from error
+    except ValueError:  # an empty file cannot be mapped
+        raise JinjaSourceError(f"The header of {name} is cut short") from None
+    except OSError as error:
+        raise JinjaSourceError(f"{name} cannot be read: {error.strerror or error}") from error
 
 
 def from_config(data: bytes, name: str) -> JinjaSource:
@@ -124,10 +129,12 @@ def from_props(props: Mapping[str, Any], name: str) -> JinjaSource:
 
 
 def _memory(path: Any) -> Attention | None:
-    # Where the server's model is on this machine, its header tells.
+    # Where the server's model is on this machine, its header tells, also where it carries no template.
+    from templatefix.servers.memory import attention_of
+
     if not isinstance(path, str) or not Path(path).is_file():
         return None
     try:
-        return from_gguf(Path(path), path).memory
+        return attention_of(_header(Path(path), path))
     except JinjaSourceError:
         return None

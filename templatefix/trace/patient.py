@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -13,7 +14,7 @@ from templatefix.chat.jinja import JinjaChatTemplate
 from templatefix.chat.rendering import ChatTemplate, RenderError
 from templatefix.chat.serving import Serving
 from templatefix.gotemplate.source import Source
-from templatefix.servers.errors import BadAnswer, ModelNotFound, ServerError, ServerRefused
+from templatefix.servers.errors import BadAnswer, ModelNotFound, ServerError, ServerRefused, ServerUnreachable
 from templatefix.servers.host import base_url
 from templatefix.servers.in_force import serving_of
 from templatefix.servers.jinja_source import JinjaSourceError, from_props
@@ -75,6 +76,8 @@ def look(url: str, models: Sequence[str] = ()) -> ServerSeen:
     client = OllamaClient(url)
     try:
         version = client.version()
+    except ServerUnreachable as error:
+        raise ServerUnreachable(str(error).replace("no Ollama server", "no Ollama and no llama-server", 1)) from error
     except (BadAnswer, ServerRefused):
         return _llama(url, models)
     for name in models:
@@ -107,11 +110,11 @@ def _key(name: str) -> str:
 
 
 def _llama(url: str, models: Sequence[str]) -> ServerSeen:
-    server = LlamaServer(server_url(base_url(url)))
+    server = LlamaServer(server_url(base_url(url)), key=os.environ.get("LLAMA_API_KEY"))
     try:
         props = server.props()
     except (BadAnswer, ServerRefused) as error:
-        raise BadAnswer(f"{server.url} answers neither as an Ollama server nor as a llama-server does") from error
+        raise BadAnswer(f"{server.url} {_refused(error)}") from error
     version = str(props.get("build_info") or "")
     if props.get("role") == "router":
         seen = tuple(_routed(server, models))
@@ -122,6 +125,16 @@ def _llama(url: str, models: Sequence[str]) -> ServerSeen:
     total = props.get("total_slots")
     count = total if isinstance(total, int) else len(slots) or None
     return ServerSeen("llama-server", server.url, version, (model,), count, _fullest(slots))
+
+
+def _refused(error: ServerError) -> str:
+    """What a server that shows no properties says with that."""
+    status = error.status if isinstance(error, ServerRefused) else 0
+    if status in (401, 403):
+        return "asks for a key: LLAMA_API_KEY of a llama-server, OLLAMA_API_KEY of an Ollama behind a proxy"
+    if status == 503:
+        return "is still loading its model: ask again in a moment"
+    return "answers neither as an Ollama server nor as a llama-server does"
 
 
 def _llama_model(

@@ -137,7 +137,7 @@ def test_a_log_of_another_server(templatefix: Any, server: OllamaServer, alone: 
 def test_nothing_can_be_read(templatefix: Any, alone: Path) -> None:
     done = templatefix("doctor")
     assert (done.code, done.out) == (2, "")
-    assert done.err == "templatefix: no Ollama server answers at http://127.0.0.1:9\n"
+    assert done.err == "templatefix: no Ollama and no llama-server answers at http://127.0.0.1:9\n"
     done = templatefix("doctor", "--log", "nowhere.log")
     assert (done.code, done.err) == (2, "templatefix: nowhere.log cannot be read: No such file or directory\n")
     (alone / "prose.txt").write_text("It rained.\n")
@@ -145,7 +145,7 @@ def test_nothing_can_be_read(templatefix: Any, alone: Path) -> None:
     assert (done.code, len(done.err.splitlines())) == (2, 1)
     (alone / "empty.log").write_text("")
     done = templatefix("doctor", "--log", "empty.log")
-    said = "empty.log: no request of a server was found there, and no Ollama server answers at http://127.0.0.1:9"
+    said = "empty.log: no request of a server was found there, and no Ollama and no llama-server answers at http://127.0.0.1:9"
     assert (done.code, done.out, done.err) == (2, "", f"templatefix: {said}\n")
     done = templatefix("doctor", "not an address")
     assert (done.code, len(done.err.splitlines())) == (2, 1)
@@ -181,13 +181,20 @@ def answering(status: int, body: bytes) -> Iterator[str]:
     ("status", "body", "said"),
     [
         (404, b'{"error": {"message": "no"}}', "answers neither as an Ollama server nor as a llama-server does"),
+        (
+            401,
+            b'{"error": {"message": "Invalid API Key"}}',
+            "asks for a key: LLAMA_API_KEY of a llama-server, OLLAMA_A",
+        ),
+        (503, b'{"error": {"message": "Loading model"}}', "is still loading its model: ask again in a moment"),
         (200, b"<html>", "answers neither as an Ollama server nor as a llama-server does"),
     ],
 )
 def test_another_kind_of_server(templatefix: Any, status: int, body: bytes, said: str) -> None:
     with answering(status, body) as url:
         done = templatefix("doctor", url)
-    assert (done.code, done.out, done.err) == (2, "", f"templatefix: {url} {said}\n")
+    assert (done.code, done.out, len(done.err.splitlines())) == (2, "", 1)
+    assert done.err.startswith(f"templatefix: {url} {said}")
 
 
 def test_a_llama_server_that_shows_no_template(templatefix: Any) -> None:

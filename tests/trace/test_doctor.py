@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import urllib.error
 import urllib.request
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -85,10 +86,34 @@ def with_job(agent: Agent) -> None:
     agent.turn("And in bed 1?")
 
 
-def timed(agent: Agent) -> None:
+def timed(agent: Agent, **more: Any) -> None:
+    for number in range(3):
+        agent.messages[0]["content"] = f"It is 12:0{number}. {SYSTEM['content']}"
+        agent.turn(f"What grows in bed {number}?", **more)
+
+
+def timed_with_job(agent: Agent) -> None:
     for number in range(3):
         agent.messages[0]["content"] = f"It is 12:0{number}. {SYSTEM['content']}"
         agent.turn(f"What grows in bed {number}?")
+        agent.send(JOB)
+
+
+def tools_with_job(agent: Agent) -> None:
+    for number in range(3):
+        agent.turn(f"What grows in bed {number}?", tools=TOOLS)
+        agent.send(JOB)
+
+
+def six_workers(agent: Agent) -> None:
+    """New conversations of one size that take turns."""
+    histories: list[list[Body]] = [
+        [{"role": "system", "content": f"You are worker {number}, and this is your work. " * 40}] for number in range(6)
+    ]
+    for turn in range(3):
+        for history in histories:
+            history.append({"role": "user", "content": f"Go on with {turn}."})
+            history.append({"role": "assistant", "content": agent.send(history)})
 
 
 def again(agent: Agent) -> None:
@@ -216,3 +241,71 @@ def test_a_moving_template_on_a_memory_that_cannot_be_wound_back(run: Run) -> No
     assert found.session is not None
     lost = sum(loss.tokens for one in found.session.requests for loss in one.losses)
     assert sum(cost.tokens or 0 for cost in found.costs) == pytest.approx(lost, abs=2)
+
+
+@pytest.mark.parametrize("options", [["-np", "-1"], ["-np", "2", "-c", "32768", "--cache-ram", "1"]])
+def test_many_conversations_that_all_come_back(run: Run, tmp_path: Path, options: list[str]) -> None:
+    """The slots that the server takes by itself, or few with a small memory: nothing is lost, and nothing is named."""
+    found = run(six_workers, options=options)
+    assert (found.ill, found.costs) == (False, ())
+    assert diagnose(found.server, [tmp_path / "server.log"]).costs == ()
+    assert diagnose(found.server, [], [tmp_path / "trace.jsonl"]).costs == ()
+
+
+@pytest.mark.parametrize(
+    ("play", "template", "kinds"),
+    [
+        (timed_with_job, PLAIN, ["slots", "client"]),
+        (tools_with_job, MOVING, ["slots", "template"]),
+        (lambda agent: timed(agent, tools=TOOLS), MOVING, ["client", "template"]),
+    ],
+)
+def test_two_causes_at_once(
+    run: Run, tmp_path: Path, play: Callable[[Agent], None], template: str, kinds: list[str]
+) -> None:
+    """Both are named, the dearer first, each with its own setting; a recording alone is enough."""
+    found = run(play, template=template, options=["--cache-ram", "0"])
+    alone = diagnose(found.server, [], [tmp_path / "trace.jsonl"])
+    for one in (found, alone):
+        costs = [cost for cost in one.costs if not cost.little]
+        assert ([cost.kind for cost in costs], one.ill) == (kinds, True)
+        assert len({cost.setting for cost in costs}) == 2
+        assert (costs[0].tokens or 0) > (costs[1].tokens or 0)
+
+
+@pytest.mark.parametrize("attention", ["swa", "recurrent"])
+def test_a_recording_alone_where_the_model_on_disk_says_what_memory_it_has(
+    run: Run, tmp_path: Path, attention: Attention
+) -> None:
+    options = ["--ctx-checkpoints", "0", "--cache-ram", "0"]
+    found = diagnose(run(again, options=options, attention=attention).server, [], [tmp_path / "trace.jsonl"])
+    assert found.server is not None
+    assert found.server.models[0].memory == attention
+    assert (found.ill, found.costs[0].kind) == (True, "memory")
+    assert ("--swa-full" in found.costs[0].setting) == (attention == "swa")
+
+
+@pytest.mark.parametrize(
+    ("attention", "options"),
+    [
+        ("swa", ["--swa-full", "--ctx-checkpoints", "0"]),
+        ("swa", ["--ctx-checkpoints", "32"]),
+        ("recurrent", ["--ctx-checkpoints", "32"]),
+    ],
+)
+def test_the_setting_that_it_names_takes_the_cause_away(run: Run, attention: Attention, options: list[str]) -> None:
+    """What the client changes by itself stays the client's."""
+    found = run(again, options=["--cache-ram", "0", *options], attention=attention)
+    assert [cost.kind for cost in found.costs if not cost.little] == ["client"]
+
+
+def test_a_request_that_does_not_fit(run: Run) -> None:
+    def play(agent: Agent) -> None:
+        agent.turn("What grows here?")
+        with pytest.raises(urllib.error.HTTPError):
+            agent.turn("What grows here? " * 200)
+
+    found = run(play, options=["-c", "2048"])
+    assert [cost.message for cost in found.costs] == ["1 request refused: longer than the context"]
+    assert "-c with 8192" in found.costs[0].setting
+    assert found.figures.requests == 1
