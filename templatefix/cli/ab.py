@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from templatefix.lab.ab import Arm
     from templatefix.lab.calls import Tags
     from templatefix.lab.figures import AbResult
+    from templatefix.rewrite.patch import PatchResult
     from templatefix.servers import targets
 
 
@@ -130,6 +131,9 @@ def _compared(
     if where == "auto":
         where = "embedded" if first.shown is None or wish.own_engine else "ollama"
     arm = _arm(first)
+    if where == "ollama" and arm.template.kind == "jinja" and first.shown is not None:
+        _for_running(wish)
+        return _with_its_family(first, second, arm, options)
     other = _variant(first, arm, keep_thinking) if second is None else _arm(second)
     templates = (arm.template.source.text, other.template.source.text)
     if where == "embedded":
@@ -138,10 +142,32 @@ def _compared(
         return engines.ab_on_llama_server([arm, other], options, first), templates
     _for_running(wish)
     if where == "ollama":
-        if arm.template.kind == "jinja" or other.template.kind == "jinja":
-            raise CliError("Ollama takes no Jinja template from a client: --engine embedded or llama-server")
+        _for_ollama(first, second)
         return engines.ab_on_ollama(first, second, other.template.source.text, options), templates
     return engines.ab_on_llama_server([arm, other], options, first), templates
+
+
+def _with_its_family(
+    first: targets.Target, second: targets.Target | None, arm: Arm, options: ServerOptions
+) -> tuple[AbResult, Sequence[str]]:
+    """A model whose Jinja text is in force on its Ollama server, beside another one or a Go template of its family."""
+    from templatefix.cli import family
+
+    text = arm.template.source.text
+    if second is not None:
+        _for_ollama(first, second)
+        other = second.source.text
+        return engines.ab_on_ollama(first, second, other, options), (text, other)
+    result = family.replaced(first, (), ())
+    if not result.changed:
+        raise CliError(_no_variant(first, result))
+    made = engines.ab_on_ollama(first, None, result.template, options, parser=family.parser_of(result))
+    return made, (text, result.template)
+
+
+def _for_ollama(*compared: targets.Target | None) -> None:
+    if any(one is not None and one.jinja is not None and one.shown is None for one in compared):
+        raise CliError("Ollama takes no Jinja template from a client: --engine embedded or llama-server")
 
 
 def _for_running(wish: Experiment) -> None:
@@ -161,10 +187,7 @@ def _tags(template: GoChatTemplate | JinjaChatTemplate) -> Tags:
 
     if template.kind == "go":
         return Tags.of(cast("GoChatTemplate", template).derived)
-    # What llama-server's parsers look for in most families.
-    text = template.source.text
-    tool = next((mark for mark in ("<tool_call>", "[TOOL_CALLS]", "<|tool_call>") if mark in text), "{")
-    return Tags(tool, "<think>", "</think>") if "</think>" in text else Tags(tool)
+    return Tags.of_jinja(template.source.text)
 
 
 def _variant(target: targets.Target, arm: Arm, keep_thinking: bool) -> Arm:
@@ -174,8 +197,7 @@ def _variant(target: targets.Target, arm: Arm, keep_thinking: bool) -> Arm:
 
     result = patch(arm.template, keep_thinking=keep_thinking)
     if not result.changed:
-        why = "; ".join(f"{refusal.code} {refusal.reason}".strip() for refusal in result.refused)
-        raise CliError(f"{target.name} has no variant to compare with: {why or 'it is stable as it is'}")
+        raise CliError(_no_variant(target, result))
     template: GoChatTemplate | JinjaChatTemplate
     if arm.template.kind == "go":
         template = GoChatTemplate(result.template)
@@ -184,6 +206,11 @@ def _variant(target: targets.Target, arm: Arm, keep_thinking: bool) -> Arm:
 
         template = again(cast("JinjaChatTemplate", arm.template), result.template)
     return Arm(f"{target.name}, patched", template, arm.served, tags=_tags(template))
+
+
+def _no_variant(target: targets.Target, result: PatchResult) -> str:
+    why = "; ".join(f"{refusal.code} {refusal.reason}".strip() for refusal in result.refused)
+    return f"{target.name} has no variant to compare with: {why or 'it is stable as it is'}"
 
 
 def _text(result: AbResult, form: str, templates: Sequence[str], rate: float | None) -> str:

@@ -42,8 +42,13 @@ class ServerOptions:
     wish: Experiment = field(default_factory=Experiment)  # what to measure
 
 
-def ab_on_ollama(first: Target, second: Target | None, template: str, options: ServerOptions) -> AbResult:
-    """Both arms on the server of the first; `template` is the other one's, of the first's variant if there is none."""
+def ab_on_ollama(
+    first: Target, second: Target | None, template: str, options: ServerOptions, parser: str = ""
+) -> AbResult:
+    """Both arms on the server of the first; `template` is the other one's, of the first's variant if there is none.
+
+    `parser` is the PARSER that the template needs beside it.
+    """
     from templatefix.lab.served import check_prompts, notes_of, served_arm, vocabulary, with_calls_read
     from templatefix.servers.ollama import OllamaClient
 
@@ -58,8 +63,10 @@ def ab_on_ollama(first: Target, second: Target | None, template: str, options: S
         client = OllamaClient(options.url)
         shown = second.shown if second is not None else None
         _ask(client, [one for one in (first.shown, shown) if one is not None], options.yes)
+        if first.shown.renders_jinja or (shown is not None and shown.renders_jinja):
+            client.unload(first.name)  # its engine may not read Jinja
         if shown is None:
-            shown = stack.enter_context(_tag_of(client, first.shown, template))
+            shown = stack.enter_context(_tag_of(client, first.shown, template, parser))
         options = _with_what_both_can(options, (first.shown, shown))
         counter = stack.enter_context(vocabulary(client, first.name))
         log = _log(options.log)
@@ -68,7 +75,8 @@ def ab_on_ollama(first: Target, second: Target | None, template: str, options: S
             served_arm(client, one, counter, name=name, context=options.context, log=log)
             for one, name in ((first.shown, first.name), (shown, other))
         ]
-        for one in (first.shown, shown):
+        # The engine that the first request starts reads Jinja only where it was started for that.
+        for one in sorted((first.shown, shown), key=lambda one: not one.renders_jinja):
             check_prompts(client, one, options.wish.loops, show)
         result = _run(arms, options, show)
         for note in notes_of(arms):
@@ -225,11 +233,11 @@ def _ask(client: OllamaClient, shown: Sequence[Shown], yes: bool) -> None:
         )
 
 
-def _tag_of(client: OllamaClient, first: Shown, template: str) -> AbstractContextManager[Shown]:
+def _tag_of(client: OllamaClient, first: Shown, template: str, parser: str) -> AbstractContextManager[Shown]:
     """A template that is no model becomes a tag for as long as it takes."""
     from templatefix.servers.temporary import temporary_tag
 
-    return temporary_tag(client, first.name, template)
+    return temporary_tag(client, first.name, template, parser=parser)
 
 
 def _log(file: str | None) -> LogTail | None:

@@ -59,8 +59,16 @@ def replaced(found: Target, select: Collection[str], ignore: Collection[str]) ->
     try:
         return replacement(jinja, analysis)
     except (NoFamily, NoReplacement) as error:
-        said = f"{found.reason or _IN_FORCE}, and {error}; {_AS_FILE if isinstance(error, BuiltIn) else _AS_GGUF}"
+        by_file = isinstance(error, BuiltIn) or codes == ["TF203"]
+        said = f"{found.reason or _IN_FORCE}, and {error}; {_AS_FILE if by_file else _AS_GGUF}"
         return refused(["TF401"] if found.reason else codes, said)
+
+
+def parser_of(result: PatchResult) -> str:
+    """The PARSER that a tag needs beside the template; empty: none."""
+    from templatefix.rewrite.family import Replacement
+
+    return result.parser if isinstance(result, Replacement) else ""
 
 
 def template_for(text: str) -> str:
@@ -78,7 +86,7 @@ def template_for(text: str) -> str:
 
 _IN_FORCE = "the Jinja text in the weights is in force, Ollama takes no other from a client"
 _AS_GGUF = "patch the GGUF file itself with --gguf OUT, and make a model of OUT (FROM OUT)"
-_AS_FILE = "-o FILE writes a variant of the Jinja text for llama-server"
+_AS_FILE = "-o FILE writes a variant of the Jinja text for llama-server"  # Ollama shows past thinking to no Jinja text
 
 
 def _begins(code: str, beginnings: Collection[str]) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from templatefix.analysis.loops import Loop
 from templatefix.analysis.tools import tool_passes
@@ -40,6 +40,8 @@ class Arm:
     served: Callable[[Request], Request] = _as_it_is  # the request as the server hands it to the template
     engine: Engine | None = None  # an engine of its own, where arms are models of a server
     tags: Tags = field(default_factory=Tags)  # how the server reads what the model says
+    # The same as `served` for a request that ends with a reply, as the model wrote it; None: as it stands later.
+    written: Callable[[Request], Request] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,19 +186,32 @@ def _steps(arm: Arm, loop: Loop, reasons: list[str]) -> list[_Step]:
     for index, (request, prompt) in enumerate(zip(loop.requests, prompts, strict=True)):
         before, new = "", [(0, len(prompt.data))]
         if index > 0:
-            before, new = _transition(loop.requests[index - 1], prompts[index - 1], request, prompt)
+            before, new = _transition(arm, loop.requests[index - 1], prompts[index - 1], request, prompt)
         steps.append(_Step(loop.name, index, request, prompt, before, tuple(new)))
     return steps
 
 
 def _transition(
-    earlier: Request, before: Rendering, later: Request, after: Rendering
+    arm: Arm, earlier: Request, before: Rendering, later: Request, after: Rendering
 ) -> tuple[str, list[tuple[int, int]]]:
     """What the cache holds between two requests, and what is new in the later one."""
     reply = reply_index(earlier, later)
     if reply is None:
         return before.text, new_ranges(after, len(earlier.messages))
+    if arm.written is not None:
+        return _written(arm, before, after, later, reply), new_ranges(after, reply + 1)
     return before.text + reply_text(before, after, reply), new_ranges(after, reply + 1)
+
+
+def _written(arm: Arm, before: Rendering, after: Rendering, later: Request, reply: int) -> str:
+    """The prompt with the reply behind it as the model wrote it, of which a later prompt may lose something."""
+    assert arm.written is not None
+    request = arm.written(replace(later, messages=later.messages[: reply + 1]))
+    try:
+        whole = arm.template.render(request).text
+    except RenderError:
+        whole = ""
+    return whole if whole.startswith(before.text) else before.text + reply_text(before, after, reply)
 
 
 def _measure(session: Session, step: _Step, repeat: int) -> RequestFigures:

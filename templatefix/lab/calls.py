@@ -35,6 +35,12 @@ class Tags:
         """Those of a Go template."""
         return cls(derived.tool_tag, derived.think_open, derived.think_close)
 
+    @classmethod
+    def of_jinja(cls, text: str) -> Tags:
+        """What llama-server's parsers look for in most families."""
+        tool = next((mark for mark in ("<tool_call>", "[TOOL_CALLS]", "<|tool_call>") if mark in text), "{")
+        return cls(tool, "<think>", "</think>") if "</think>" in text else cls(tool)
+
 
 def read_reply(text: str, tags: Tags, tools: Sequence[Mapping[str, Any]], prompt: str = "") -> Message:
     """The assistant's message in a generated text; a prompt that ends with the opening tag has begun the thinking."""

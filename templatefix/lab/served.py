@@ -19,10 +19,11 @@ from templatefix.lab.engine import Engine
 from templatefix.lab.figures import AbResult
 from templatefix.lab.replies import reply_index
 from templatefix.servers.errors import NotMeasurable, ServerError
+from templatefix.servers.in_force import template_in_force
 from templatefix.servers.logs import LogTail
 from templatefix.servers.ollama import OllamaClient
 from templatefix.servers.ollama_engine import OllamaEngine
-from templatefix.servers.served import as_served
+from templatefix.servers.served import as_served, as_written
 from templatefix.servers.shown import Shown
 from templatefix.servers.standin import Standin, make_standin
 from templatefix.servers.tokenizer import from_show
@@ -41,9 +42,16 @@ def served_arm(
 ) -> Arm:
     """A model of a server as an arm; `name` is what people call it. Raises RenderError for a template of no use."""
     engine = OllamaEngine(client, shown, counter, context=context, log=log)
-    template = GoChatTemplate(shown.template)
-    tags = Tags.of(template.derived)
-    return Arm(name or shown.name, template, lambda request: as_served(request, shown), engine=engine, tags=tags)
+    template = template_in_force(client, shown)
+    tags = Tags.of(template.derived) if isinstance(template, GoChatTemplate) else Tags.of_jinja(shown.template)
+    return Arm(
+        name or shown.name,
+        template,
+        lambda request: as_served(request, shown),
+        engine=engine,
+        tags=tags,
+        written=(lambda request: as_written(request, shown)) if shown.renders_jinja else None,
+    )
 
 
 @contextmanager
@@ -76,7 +84,7 @@ def check_prompts(
     """
     requests = [request for loop in loops for request in loop.requests]
     try:
-        return check_renders(client, shown, shown.template, requests, say)
+        return check_renders(client, shown, template_in_force(client, shown), requests, say)
     except Refusal as error:
         failed = isinstance(error.__cause__, ServerError)
         raise NotMeasurable(str(error) if failed else f"TF401: {error}") from error

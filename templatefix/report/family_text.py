@@ -43,11 +43,12 @@ def family_text(target: str, result: Replacement, style: Style = PLAIN) -> str:
 
 
 def next_steps(model: str, tag: str) -> str:
-    """What to do with a tag that was made, and the other way."""
+    """What to do with a tag that was made, and what to know of it."""
     return (
-        f"\nwhether the model works as well with it is measured by: templatefix ab {model} {tag}\n"
-        "to keep the Jinja text's own words instead: templatefix patch MODEL.gguf --keep-thinking --gguf OUT, and a "
-        "model FROM OUT\n"
+        f"\nwhat it gains is measured by: templatefix ab {model} {tag}\n"
+        f"whether the model works as well with it: templatefix ab {model} {tag} --live\n"
+        "both share one engine: while it runs for the new tag, Ollama may refuse tools for the old one "
+        f"(ollama stop {tag} ends it)\n"
     )
 
 

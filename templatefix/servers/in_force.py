@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
+from templatefix.chat.go import GoChatTemplate
 from templatefix.chat.serving import Serving, version_of
 from templatefix.servers.errors import BadAnswer
 from templatefix.servers.log_events import LogEvent, LogItem
@@ -13,6 +15,9 @@ from templatefix.servers.ollama import OllamaClient
 from templatefix.servers.packed import Packed, from_store
 from templatefix.servers.shown import Shown
 from templatefix.servers.store import Store
+
+if TYPE_CHECKING:
+    from templatefix.chat.jinja import JinjaChatTemplate
 
 _CHOICES = {
     "gguf_chat_template": "the Jinja text of its GGUF file",
@@ -34,6 +39,24 @@ def serving_of(client: OllamaClient, shown: Shown) -> Serving:
         stored = stored_of(client, shown)
         reason = (stored.not_in_force() if stored is not None else None) or ""
     return Serving(version_of(client.version()), reason)
+
+
+def template_in_force(client: OllamaClient, shown: Shown) -> GoChatTemplate | JinjaChatTemplate:
+    """The template that a model is shown with, ready to render; a Jinja text with the vocabulary's end of text.
+
+    The token that opens a text is left to the engine. Raises RenderError for a template of no use, ServerError.
+    """
+    if not shown.renders_jinja:
+        return GoChatTemplate(shown.template)
+    from templatefix.chat.jinja import JinjaChatTemplate  # with jinja2, which Go templates do without
+
+    return JinjaChatTemplate(shown.template, eos=_end(client, shown) if "eos_token" in shown.template else "")
+
+
+def _end(client: OllamaClient, shown: Shown) -> str:
+    info = client.show(shown.name, verbose=True).model_info
+    tokens, number = info.get("tokenizer.ggml.tokens") or [], info.get("tokenizer.ggml.eos_token_id")
+    return str(tokens[number]) if isinstance(number, int) and 0 <= number < len(tokens) else ""
 
 
 def stored_of(client: OllamaClient, shown: Shown) -> Packed | None:

@@ -9,6 +9,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal
 
+from templatefix.chat.go import GoChatTemplate
+from templatefix.chat.rendering import RenderError
 from templatefix.chat.request import Request
 from templatefix.servers.errors import ServerError
 from templatefix.servers.names import ModelName
@@ -156,7 +158,7 @@ class _Making:
         shown = self.client.show(self.tag)
         notes = check_same_model(self.base, shown, self.template, self.parser)
         weighed: Weighed = weigh(self.client.url, self.base, self.before, made, self.template, lines)
-        compared, note = check_renders(self.client, shown, self.template, requests, self.say)
+        compared, note = self._compared(shown, requests)
         return TagReport(
             made.name,
             made.digest,
@@ -167,6 +169,19 @@ class _Making:
             weighed.source,
             (*notes, *weighed.notes, *([note] if note else [])),
         )
+
+    def _compared(self, shown: Shown, requests: Sequence[Request]) -> tuple[int, str]:
+        """Compare renders; an engine that was started for that is ended where the base needs another one.
+
+        Tags on the same weights share an engine. One started for a Go template reads no Jinja, and then the server
+        refuses the base's requests with tools (seen on 0.33).
+        """
+        before = self.client.loaded() if self.base.renders_jinja else {}
+        try:
+            return check_renders(self.client, shown, _parsed(self.template), requests, self.say)
+        finally:
+            if self.base.renders_jinja and before.keys() != self.client.loaded().keys():
+                self.client.unload(self.tag)
 
     def _undone(self) -> str:
         """Take back what was made; a clause for the end of a sentence, beginning with `but` if that failed."""
@@ -182,6 +197,13 @@ class _Making:
             rest = f", the old one is kept as {self.backup}" if self.backup else ""
             return f"but whether {self.tag} is left on the server could not be seen{rest}"
         return f"{self.tag} was not made"
+
+
+def _parsed(template: str) -> GoChatTemplate:
+    try:
+        return GoChatTemplate(template)
+    except RenderError as error:
+        raise Refusal(f"the template does not render: {error}") from error
 
 
 def _names(base: str, tag: str) -> tuple[ModelName, ModelName]:

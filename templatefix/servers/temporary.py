@@ -18,11 +18,18 @@ MARK = "-templatefix-"  # in the name of a temporary tag
 
 @contextmanager
 def temporary_tag(
-    client: OllamaClient, base: str, template: str, requests: Sequence[Request] = (), progress: Progress | None = None
+    client: OllamaClient,
+    base: str,
+    template: str,
+    requests: Sequence[Request] = (),
+    progress: Progress | None = None,
+    *,
+    parser: str = "",
 ) -> Iterator[Shown]:
     """A tag of `base` with another template, verified, and removed at the end whatever happens.
 
-    Raises what `create_variant` raises.
+    The base may be served with the Jinja text of its weights; `parser` is as for `create_variant`. Raises what that
+    raises.
     """
     name = ModelName.parse(base)
     tag = f"{name.tag[:50]}{MARK}{secrets.token_hex(4)}"
@@ -33,6 +40,8 @@ def temporary_tag(
         template,
         requests=requests,
         progress=progress,
+        over_jinja=True,
+        parser=parser,
     )
     try:
         yield client.show(made.name)

@@ -8,7 +8,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from templatefix.chat.go import GoChatTemplate
 from templatefix.chat.rendering import RenderError
@@ -18,6 +18,9 @@ from templatefix.servers.ollama import OllamaClient
 from templatefix.servers.served import as_served
 from templatefix.servers.shown import Shown, TagInfo
 from templatefix.servers.store import Layer, Manifest, Store
+
+if TYPE_CHECKING:
+    from templatefix.chat.jinja import JinjaChatTemplate
 
 _STATUS = re.compile(r"(using existing|creating new) layer (sha256:[0-9a-f]{64})")
 _CONFIG_SLACK = 1024  # bytes by which two tags of one model may differ in their configs
@@ -131,7 +134,11 @@ def _by_stream(base: Shown, before: TagInfo, made: TagInfo, template: str, lines
 
 
 def check_renders(
-    client: OllamaClient, shown: Shown, template: str, requests: Sequence[Request], say: Callable[[str], None]
+    client: OllamaClient,
+    shown: Shown,
+    template: GoChatTemplate | JinjaChatTemplate,
+    requests: Sequence[Request],
+    say: Callable[[str], None],
 ) -> tuple[int, str]:
     """Compare the server's own render of each request with ours; how many were compared, and a note or nothing.
 
@@ -155,13 +162,14 @@ def check_renders(
     return len(requests), ""
 
 
-def _ours(template: str, request: Request) -> Iterator[str]:
+def _ours(template: GoChatTemplate | JinjaChatTemplate, request: Request) -> Iterator[str]:
     # The server may be in another time zone than this machine.
     today = datetime.date.today()
-    days = (0, 1, -1) if "currentDate" in template or "yesterdayDate" in template else (0,)
-    for day in days:
+    dated = any(word in template.source.text for word in ("currentDate", "yesterdayDate", "strftime_now"))
+    for day in (0, 1, -1) if dated else (0,):
+        one = template.on_day(today + datetime.timedelta(days=day)) if dated else template
         try:
-            yield GoChatTemplate(template, date=today + datetime.timedelta(days=day)).render(request).text
+            yield one.render(request).text
         except RenderError as error:
             raise Refusal(f"the template does not render: {error}") from error
 

@@ -22,6 +22,7 @@ from support.ollama_store import KIND, Model, ModelStore, full_name, shortest
 from support.quiet_http import QuietHTTPServer
 from support.registry_server import RegistryServer
 
+from templatefix.chat.jinja import JinjaChatTemplate
 from templatefix.chat.rendering import RenderError
 from templatefix.chat.request import Request
 
@@ -142,18 +143,31 @@ def rendered(model: Model, body: dict[str, Any]) -> str:
     messages = [*model.messages, *body["messages"]]
     if model.texts.get("system") and body["messages"][0].get("role") != "system":
         messages.insert(0, {"role": "system", "content": model.texts["system"]})
-    if model.config.get("renderer") or model.jinja:
-        kind = model.config.get("renderer") or "jinja"
+    if model.config.get("renderer"):
+        kind = model.config["renderer"]
         return "".join(f"<{kind}:{message['role']}>{message.get('content', '')}" for message in messages)
     if model.name[2] == "deepseek-r1" or model.config["model_family"] == "qwen3":
         last = max(index for index, message in enumerate(messages) if message["role"] == "user")
         messages = [_forgotten(message) if index < last else message for index, message in enumerate(messages)]
     think = body.get("think")
-    if think is None and model.go.has_think_tags:
+    if think is None and "thinking" in model.capabilities:
         think = True
+    if model.jinja:
+        return jinja_rendered(model.jinja, messages, body.get("tools") or [], think)
     level = think if isinstance(think, str) else THINK.get(think, "")
     on = None if think is None else bool(think)
     return model.go.render(Request(tuple(messages), tuple(body.get("tools") or ()), on, level)).text
+
+
+def jinja_rendered(text: str, messages: list[dict[str, Any]], tools: list[dict[str, Any]], think: Any) -> str:
+    """A prompt by a Jinja text: no thinking of the past reaches it, and the tools come in the server's own order."""
+    told = [{key: value for key, value in message.items() if key != "thinking"} for message in messages]
+    for tool in tools:
+        given = tool["function"]["parameters"]
+        ordered = {key: given[key] for key in ("type", "required", "properties") if key in given}
+        tool["function"] = {**tool["function"], "parameters": ordered}
+    on = None if think is None else bool(think)
+    return JinjaChatTemplate(text).render(Request(tuple(told), tuple(tools), on)).text
 
 
 def _forgotten(message: dict[str, Any]) -> dict[str, Any]:
@@ -302,7 +316,9 @@ class _Handler(BaseHTTPRequestHandler):
             return self._error(f"model '{body['model']}' not found", 404)
         if not body["messages"]:
             reason = "unload" if body.get("keep_alive") == 0 else "load"
-            self.owner.loaded.pop(shortest(model.name), None)
+            for other in self.owner.store.all():  # tags on the same weights share one engine
+                if _weights(other) == _weights(model):
+                    self.owner.loaded.pop(shortest(other.name), None)
             self.owner.caches.pop(_weights(model), None)
             if reason == "load":
                 context = (body.get("options") or {}).get("num_ctx", self.owner.context)
@@ -322,6 +338,7 @@ class _Handler(BaseHTTPRequestHandler):
             return self._json({**_head(body), "message": message, "done": True})
         if not body.get("_debug_render_only"):
             return self._error("this test server does not generate", 501)
+        self.owner.loaded.setdefault(shortest(model.name), self.owner.context)
         try:
             text = rendered(model, body)
         except RenderError as error:

@@ -41,6 +41,12 @@ def shortest(name: tuple[str, str, str, str]) -> str:
     return (f"{host}/{namespace}/" if host != "registry.ollama.ai" else prefix) + f"{model}:{tag}"
 
 
+def jinja_capabilities(text: str) -> list[str]:
+    """What the server sees in a Jinja text."""
+    thinks = "<think>" in text and "</think>" in text
+    return [*(["tools"] if "tools" in text else []), *(["thinking"] if thinks else [])]
+
+
 @dataclass
 class Model:
     """A tag, read from disk."""
@@ -65,17 +71,22 @@ class Model:
     def jinja(self) -> str:
         """The Jinja text of the weights where it is the one in force."""
         text = str(self.weights.get("chat_template", ""))
-        if not text or self.config.get("renderer"):
+        if not text or self.config.get("renderer") or self.config.get("parser"):
             return ""
         if "template" not in self.texts:
             return text
-        better = "tools" in text and not self.go.derived.round_trip
+        theirs, derived = set(jinja_capabilities(text)), self.go.derived
+        ours = set(derived.capabilities) - {"completion"}
+        if len(theirs) > len(ours):
+            better = not derived.round_trip or "tool_response" in text
+        else:
+            better = theirs == ours and "tools" in ours and "tool_response" in text and not derived.round_trip
         return text if better else ""
 
     @property
     def capabilities(self) -> list[str]:
         if self.jinja:
-            return ["tools", "completion"] if "tools" in self.jinja else ["completion"]
+            return [*jinja_capabilities(self.jinja), "completion"]
         return ["completion", *[name for name in self.go.derived.capabilities if name != "completion"]]
 
     @property
