@@ -76,13 +76,15 @@ def _model(model: ModelSeen) -> str:
 
 
 def _session(found: Diagnosis) -> Iterator[str]:
-    figures = found.figures
-    if not figures.requests:
+    figures, session = found.figures, found.session
+    if not figures.requests or session is None:
         return
     speed = f", at {figures.tokens_per_second:.0f} tokens a second" if figures.tokens_per_second else ""
     counts = f"{_count(figures.requests, 'request')} in {_count(figures.conversations, 'conversation')}"
-    read = f"{figures.fresh_tokens} of {figures.prompt_tokens} prompt tokens were read{speed}"
-    yield from _wrapped(f"{counts}: {read}; the rest came from the cache", "  ", "    ")
+    about = "about " if any(one.figures == "estimate" for one in session.requests) else ""
+    cached = "the rest" if figures.fresh_tokens < figures.prompt_tokens else "nothing"
+    read = f"{about}{figures.fresh_tokens} of {figures.prompt_tokens} prompt tokens were read{speed}"
+    yield from _wrapped(f"{counts}: {read}; {cached} came from the cache", "  ", "    ")
     makeup = found.makeup
     if makeup is None:
         return
@@ -95,6 +97,8 @@ def _session(found: Diagnosis) -> Iterator[str]:
     of_all = f"of {_count(makeup.goes_on, 'request')} that {'goes' if makeup.goes_on == 1 else 'go'} on from another"
     said = ", ".join(changed) if changed else "nothing"
     yield from _wrapped(f"changed by the client, {of_all}: {said}", "  ", "    ")
+    if not makeup.median_fresh:
+        return
     seconds = figures.seconds(makeup.median_fresh)
     took = f" in {seconds:.2f} s" if seconds is not None else ""
     again = f"{makeup.median_changed} of them it had read before" if makeup.median_changed else "all of them new"

@@ -15,6 +15,7 @@ from templatefix.trace.templates import KnownTemplate
 
 Range = tuple[int, int]  # bytes of the later prompt
 _LONGER = 64  # bytes that take tokens, whatever the text
+_MOST_BYTES = 16  # a token, on average of a long text
 
 
 def layout_of(exchange: Exchange, template: KnownTemplate | None) -> Layout | None:
@@ -118,11 +119,14 @@ class Pair:
 
     @property
     def seems_cut(self) -> bool:
-        """Whether the later prompt is of no more tokens though its text is longer: the server cut it before it read."""
-        sizes = (self.before.prompt_tokens, self.after.prompt_tokens)
-        rendered = self.old.rendering is not None and self.new.rendering is not None
-        longer = self.new.size - self.old.size
-        return rendered and longer >= _LONGER and sizes[0] is not None and sizes[1] is not None and sizes[1] <= sizes[0]
+        """Whether the later prompt is of no more tokens though its text is longer: the server cut it before it read.
+
+        Ollama 0.30.0 counts the tokens that it read instead, which are far fewer than the text has.
+        """
+        before, after = self.before.prompt_tokens, self.after.prompt_tokens
+        if before is None or after is None or self.old.rendering is None or self.new.rendering is None:
+            return False
+        return after <= before and self.new.size >= self.old.size + _LONGER and self.new.size <= _MOST_BYTES * after
 
     @property
     def same(self) -> bool:

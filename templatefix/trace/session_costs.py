@@ -21,7 +21,7 @@ _SAID: Mapping[CostKind, str] = {
     "template": "the template moves or rewrites what it had rendered",
     "client": "the client changes what it had sent",
     "cache-off": "nothing comes from the cache: it is switched off",
-    "slots": "another conversation takes the slot in between",
+    "slots": "another conversation takes the slot, the server's place for one prompt, in between",
     "memory": "where a prompt changes, the engine cannot go back in its memory and reads all of it again",
     "context-size": "requests with another num_ctx start the engine anew",
     "keep-alive": "the model was unloaded between turns, and its cache with it",

@@ -93,8 +93,10 @@ def context(kind: ServerKind, longest: int) -> str:
     while size < longest * 1.25:
         size *= 2
     if kind == "ollama":
-        return f"num_ctx {size} in the requests or the Modelfile, or OLLAMA_CONTEXT_LENGTH={size}; or a shorter history"
-    return f"-c with {size} for each slot; or a shorter history"
+        return (
+            f"num_ctx of {size} or more in requests or Modelfile, or OLLAMA_CONTEXT_LENGTH={size}; or a shorter history"
+        )
+    return f"-c with {size} or more for each slot; or a shorter history"
 
 
 def thinking(kind: ServerKind) -> str:

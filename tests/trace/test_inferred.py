@@ -161,6 +161,12 @@ def test_a_history_that_is_cut_without_a_word(tmp_path: Path) -> None:
     assert "its prompt did not grow, though the request did" in cost.evidence
 
 
+def test_a_server_that_counts_fresh_tokens_alone_has_cut_nothing(tmp_path: Path) -> None:
+    """As Ollama 0.30.0 did."""
+    rows = [row(talk(GARDEN, turn), turn, fresh=20, tokens=900 if turn == 1 else 45) for turn in (1, 4, 8, 12)]
+    assert not any(cost.kind == "truncated" for cost in seen(tmp_path, rows).costs)
+
+
 def test_a_recording_is_read_in_the_order_of_its_times(tmp_path: Path) -> None:
     """It holds requests as their answers ended; a clock that was set back says nothing."""
     rows = [row(talk(GARDEN, turn), turn, load=LOADS if turn == 1 else STAYS, fresh=20) for turn in (1, 2, 3)]
