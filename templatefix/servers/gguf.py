@@ -99,6 +99,7 @@ class GgufLayout:
     data: int  # where the tensors' data begins: the header's end, aligned
     alignment: int
     tensors: int  # how many
+    least: int  # the file is longer than this, or tensors are missing
 
 
 def layout_of(path: Path, key: str) -> GgufLayout:
@@ -153,12 +154,14 @@ class _Reader:
                 alignment = found
         if value is None:
             raise GgufError(f"it has no {key}")
+        last = -1  # where the last tensor begins
         for _ in range(tensors):
             self._string()
             (dimensions,) = self._take("<I")
-            self._take(f"<{dimensions}QIQ")
+            last = max(last, self._take(f"<{dimensions}QIQ")[-1])
         head = self._at
-        return GgufLayout(value, head, head + -head % alignment, alignment, tensors)
+        start = head + -head % alignment
+        return GgufLayout(value, head, start, alignment, tensors, start + last)
 
     def _take(self, layout: str) -> tuple[Any, ...]:
         values = struct.unpack_from(layout, self._data, self._at)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from templatefix.servers.gguf import GgufError, GgufLayout, layout_of, read_metadata
+from templatefix.servers.jinja_source import SPLIT
 
 KEY: Final = "tokenizer.chat_template"
 _FOR_TOOLS: Final = f"{KEY}.tool_use"  # wins for requests with tools
@@ -33,15 +34,25 @@ class GgufCopy:
 def copy_with_template(source: Path, target: Path, template: str, force: bool = False) -> GgufCopy:
     """Write `target`, whole or not at all, with `template` in the place of the source's own.
 
-    The source is only read. Raises GgufError where it is damaged, is the target itself, has no template, or where the
-    copy does not hold the very same tensors; FileExistsError where there is a target already, unless forced; OSError.
+    The source is only read. Raises GgufError where it is damaged, is a part of a model, is the target itself, has no
+    template, or where the copy does not hold the very same tensors; FileExistsError where there is a target already,
+    unless forced; OSError.
     """
     if target.exists() and source.samefile(target):
         raise GgufError(f"{target} is the file itself, and that is never changed")
     if target.exists() and not force:
         raise FileExistsError(f"{target} exists already")
-    key = _FOR_TOOLS if _FOR_TOOLS in read_metadata(source, lambda name: name == _FOR_TOOLS) else KEY
+    told = read_metadata(source, lambda name: name in (_FOR_TOOLS, *SPLIT))
+    number, count = (told.get(name, 0) for name in SPLIT)
+    if isinstance(count, int) and count > 1:
+        raise GgufError(
+            f"{source} is part {number + 1} of {count}, and a part cannot be copied alone; "
+            "llama-gguf-split --merge makes one file of them, or -o FILE writes the template for --chat-template-file"
+        )
+    key = _FOR_TOOLS if _FOR_TOOLS in told else KEY
     layout = layout_of(source, key)
+    if source.stat().st_size <= layout.least:
+        raise GgufError(f"{source} is cut short: tensors are missing")
     with source.open("rb") as data, _beside(target) as (out, name):
         before = _write(data, out, layout, template)
         out.close()

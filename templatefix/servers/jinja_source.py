@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from templatefix.servers.standin import Attention
 
 _KEY: Final = "tokenizer.chat_template"
+SPLIT: Final = ("split.no", "split.count")  # which part of how many a GGUF file is
+_NOT_FOUND: Final = 404
 _FOR_TOOLS: Final = "tool_use"  # the one of several named templates that a server takes for requests with tools
 
 
@@ -40,7 +42,7 @@ def from_gguf(path: Path, name: str) -> JinjaSource:
     found = _header(path, name)
     text = found.get(f"{_KEY}.{_FOR_TOOLS}") or found.get(_KEY)
     if not isinstance(text, str) or not text.strip():
-        raise JinjaSourceError(f"{name} has no chat template")
+        raise JinjaSourceError(f"{name} {_without(found)}")
     tokens = found.get("tokenizer.ggml.tokens") or []
 
     def token(key: str) -> str:
@@ -57,6 +59,7 @@ def _header(path: Path, name: str) -> Mapping[str, Any]:
         "tokenizer.ggml.tokens",
         "tokenizer.ggml.bos_token_id",
         "tokenizer.ggml.eos_token_id",
+        *SPLIT,
     )
     hints = (".attention.sliding_window", ".ssm.", ".wkv.", ".shortconv.")
     try:
@@ -69,6 +72,15 @@ def _header(path: Path, name: str) -> Mapping[str, Any]:
         raise JinjaSourceError(f"The header of {name} is cut short") from None
     except OSError as error:
         raise JinjaSourceError(f"{name} cannot be read: {error.strerror or error}") from error
+
+
+def _without(found: Mapping[str, Any]) -> str:
+    """What a header without a template is to be said of."""
+    number, count = (found.get(key) for key in SPLIT)
+    if isinstance(number, int) and isinstance(count, int) and number > 0:
+        return f"is part {number + 1} of {count} of a model; its chat template stands in the first part"
+    names = [key.removeprefix(f"{_KEY}.") for key in found if key.startswith(f"{_KEY}.")]
+    return f"has no chat template but those named {', '.join(names)}" if names else "has no chat template"
 
 
 def from_config(data: bytes, name: str) -> JinjaSource:
@@ -107,10 +119,29 @@ def _tokens(config: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def from_server(url: str) -> JinjaSource:
-    """Ask a llama-server for its properties; raises ServerError, and JinjaSourceError where they have no template."""
+    """Ask a llama-server for its properties; of a router those of the model that the URL names as `?model=NAME`.
+
+    Raises ServerError, and JinjaSourceError where they have no template.
+    """
+    from urllib.parse import unquote
+
+    from templatefix.servers.errors import ServerRefused
     from templatefix.servers.llama_server import LlamaServer  # with all that speaks HTTP, which files do without
 
-    return from_props(LlamaServer(url).props(), url)
+    base, _, name = url.partition("?model=")
+    server = LlamaServer(base)
+    try:
+        props = server.props(unquote(name))
+    except ServerRefused as error:
+        if name or error.status != _NOT_FOUND:
+            raise
+        raise JinjaSourceError(f"{url} has no /props, where a llama-server shows its template") from error
+    if props.get("role") == "router":
+        models = server.models()
+        said = f"{url} is a router, which has no template of its own"
+        named = f"; name one of its models, as in {base}?model={models[0]} ({', '.join(models)})" if models else ""
+        raise JinjaSourceError(said + named)
+    return from_props(props, url)
 
 
 def from_props(props: Mapping[str, Any], name: str) -> JinjaSource:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Literal
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from templatefix.servers.errors import NotMeasurable, ServerRefused, ServerUnreachable
 from templatefix.servers.http import JsonServer
@@ -93,12 +93,21 @@ class LlamaServer(JsonServer):
             return []
         return [one for one in answer if isinstance(one, dict)] if isinstance(answer, list) else []
 
-    def props(self) -> dict[str, Any]:
-        """What the server runs with: model, template, context."""
-        answer = self.ask("GET", "/props")
+    def props(self, model: str = "") -> dict[str, Any]:
+        """What the server runs with: model, template, context; of a router, where no model is named, next to nothing.
+
+        A router loads a model that is named, unless it is in memory.
+        """
+        answer = self.ask("GET", f"/props?model={quote(model, safe='')}" if model else "/props")
         if not isinstance(answer, dict):
             raise self.stranger("its properties are no object")
         return answer
+
+    def models(self) -> list[str]:
+        """The names of the models that a server, or the servers behind a router, can answer with."""
+        answer = self.ask("GET", "/v1/models")
+        rows = answer.get("data") if isinstance(answer, dict) else None
+        return [str(row["id"]) for row in rows or () if isinstance(row, dict) and row.get("id")]
 
     def apply_template(
         self, messages: Sequence[Any], tools: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None

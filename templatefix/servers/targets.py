@@ -158,7 +158,8 @@ def _of_file(target: str, kind: str | None) -> Target:
         if path.is_dir():
             raise TargetError(f"{target} is a folder, not a template")
         with path.open("rb") as file:
-            if kind == "gguf" or file.peek(4)[:4] == b"GGUF":
+            named = kind is None and target.lower().endswith(".gguf")
+            if kind == "gguf" or named or file.peek(4)[:4] == b"GGUF":
                 return _of_gguf(target, path)
             data = _limited(file, target)
     except FileNotFoundError:
