@@ -23,7 +23,7 @@ from templatefix.analysis.loops import (
 )
 from templatefix.analysis.metering import Budget, Metered
 from templatefix.analysis.reading import Place, Reading, TooComplex
-from templatefix.analysis.sampling import loops_around, samples
+from templatefix.analysis.sampling import chat_of, loops_around, samples
 from templatefix.analysis.stability import LoopRun, run_loop
 from templatefix.chat.go import GoChatTemplate
 from templatefix.chat.jinja import JinjaChatTemplate
@@ -119,14 +119,15 @@ class Evidence:
 
     def _search(self) -> Iterator[LoopRun]:
         # What the tree calls unstable and no fixed loop shows: look for a loop that does.
-        if self.reading is None or not self.takes_tools or any(run.error for run in self._fixed):
+        if self.reading is None or any(run.error for run in self._fixed):
             return
         shown = [change for run in self._fixed for change in changes(run, self.reading)]
         missing = self._missing(shown)
         if not missing:
             return
-        for loop in (*[loops_around(count) for count in self.reading.counts], *samples(_SEED, _SAMPLES)):
-            run = self.run(loop)
+        around = [loops_around(count) for count in self.reading.counts]
+        for loop in (*around, *samples(_SEED, _SAMPLES, bool(self._thinking))):
+            run = self.run(loop if self.takes_tools else chat_of(loop))
             still = self._missing([*shown, *changes(run, self.reading)]) if run.lost else missing
             if len(still) < len(missing):
                 yield run
@@ -239,8 +240,11 @@ class Evidence:
     def disagreement(self) -> tuple[str, ...]:
         """Where rendering and reading do not say the same, one sentence each."""
         if self.reading is None:
-            readable = not isinstance(self.template, GoChatTemplate) or self.template.legacy
-            return () if readable else ("the template is too complex to be read: it is judged by rendering alone",)
+            if isinstance(self.template, GoChatTemplate):
+                unasked = self.template.legacy
+            else:
+                unasked = not isinstance(self.template, JinjaChatTemplate) or self.template.refusal is not None
+            return () if unasked else ("the template is too complex to be read: it is judged by rendering alone",)
         if any(run.error is not None for run in self.core):
             return ()
         source = self.template.source

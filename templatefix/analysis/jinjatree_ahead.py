@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 
 from jinja2 import nodes
 
-from templatefix.analysis.jinjatree_expressions import Raised, State
+from templatefix.analysis.jinjatree_joins import BROKEN, DONE, NEVER, ROUNDS
 from templatefix.analysis.jinjatree_numbers import distance, plus
+from templatefix.analysis.jinjatree_state import Raised, State
 from templatefix.analysis.jinjatree_values import (
     Frame,
     Item,
@@ -27,16 +28,23 @@ from templatefix.analysis.jinjatree_values import (
     message,
     moving,
 )
-from templatefix.analysis.jinjatree_walker import BROKEN, DONE, NEVER, ROUNDS
 from templatefix.analysis.reading import TAIL, TooComplex
 
 if TYPE_CHECKING:
     from templatefix.analysis.jinjatree_flow import Flow
 
 
-def looks_ahead(part: Part, frame: Frame | None) -> bool:
-    """Whether a part begins right behind the message at hand, and nothing of it is left out."""
-    if frame is None or frame.nested or not frame.next_roles or part.tests or part.backwards or part.drop:
+def looks_ahead(node: nodes.For, part: Part, frame: Frame | None) -> bool:
+    """Whether a loop goes over what stands right behind the message at hand, and leaves nothing out."""
+    if (
+        node.test is not None
+        or frame is None
+        or frame.nested
+        or not frame.next_roles
+        or part.tests
+        or part.backwards
+        or part.drop
+    ):
         return False
     return distance(part.offset, frame.index) == (1, 1)
 

@@ -36,6 +36,7 @@ class Blocks:
         self.layout = layout
         self.tree = tree
         self._ends = dict(self._pairs())  # of a tag, by where it starts: where its block ends
+        self._spans: dict[int, Span] = {}
         self._uses: dict[int, tuple[list[str], list[tuple[str, str]]]] = {}
         self.branches: dict[int, Block] = {}  # by the id of the node
         for node in self.walk((nodes.If, nodes.For)):
@@ -83,6 +84,13 @@ class Blocks:
             if isinstance(node, kinds):
                 yield node
             stack += reversed(list(node.iter_child_nodes()))
+
+    def tag(self, at: int) -> Span:
+        """The tag or text around a character."""
+        found = self._spans.get(at)
+        if found is None:
+            found = self._spans[at] = self.layout.tag(at)
+        return found
 
     def uses(self, macro: nodes.Node) -> tuple[list[str], list[tuple[str, str]]]:
         """The variables that a macro reads, and the members of namespaces that it sets."""

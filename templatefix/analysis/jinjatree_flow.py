@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, replace
-from typing import TypeAlias
 
 from jinja2 import nodes
 
 from templatefix.analysis.jinjatree_ahead import Ahead, looks_ahead
 from templatefix.analysis.jinjatree_compare import changed_items
-from templatefix.analysis.jinjatree_expressions import Raised, State
+from templatefix.analysis.jinjatree_joins import BROKEN, DONE, NEVER, ROUNDS
 from templatefix.analysis.jinjatree_numbers import distance, is_integer, plus
+from templatefix.analysis.jinjatree_state import Raised, Slot, State
 from templatefix.analysis.jinjatree_values import (
     Frame,
     Item,
@@ -32,10 +32,8 @@ from templatefix.analysis.jinjatree_values import (
     moving,
     unknown,
 )
-from templatefix.analysis.jinjatree_walker import BROKEN, DONE, NEVER, ROUNDS, Walker
+from templatefix.analysis.jinjatree_walker import Walker
 from templatefix.analysis.reading import DATA, TAIL, TooComplex
-
-Slot: TypeAlias = tuple[Hashable, str]
 
 
 class Flow(Walker):
@@ -46,7 +44,7 @@ class Flow(Walker):
         if coll.truth is False:
             return self.body(node.else_)
         part: Part = coll.inner if coll.shape == "messages" else coll.inner[0]
-        if self.frame is not None and looks_ahead(part, self.frame):
+        if self.frame is not None and looks_ahead(node, part, self.frame):
             return Ahead(self, node, coll, self.frame).run()
         return Turns(self, node, coll).run()
 
@@ -69,6 +67,9 @@ class Turns:
         self.node = node
         self.coll = coll
         self.part: Part = coll.inner if coll.shape == "messages" else coll.inner[0]
+        # What a loop counts is what passes its own test, too.
+        own = (("", "if", (), True),) if node.test is not None else ()
+        self.counted = replace(self.part, tests=(*self.part.tests, *own))
         self.assumed = flow.assumptions
         self.nested = flow.frame is not None
         self.whole = self.part.offset.is_known and not self.part.backwards and not self.nested
@@ -141,7 +142,7 @@ class Turns:
         return integer(key, low if self.whole else 0, None, flags, 0, key)
 
     def _made(self, role: str, index: Value, key: Hashable) -> Turn:
-        if self.part.tests:
+        if self.counted.tests:
             position = integer(("position", id(self.node), role, index.key), 0, None, index.flags)
         elif self.part.backwards or not self.part.offset.is_known:
             position = integer(("position", id(self.node), role), 0, None, TAIL)
@@ -270,7 +271,7 @@ class Turns:
             return ()
         if kept is None:
             cond = unknown(("kept", id(self.node), turn.key), 0, None, DATA)
-        view = View(("turn", id(self.node), turn.role), turn.position, TAIL, frame, self.part)
+        view = View(("turn", id(self.node), turn.role), turn.position, TAIL, frame, self.counted)
         element = one if self.coll.shape == "messages" else plus(turn.index, self.coll.inner[1], -1)
         before = dict(flow.state)
         items = tuple(flow.turn(self.node, element, view))

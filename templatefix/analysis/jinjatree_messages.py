@@ -83,6 +83,8 @@ class Conversation:
         if index.is_known and index.known < 0:
             return self.from_end(part.drop - index.known, frame)
         place = plus(index, part.offset)
+        if not index.is_known and (index.low is None or index.low < 0):
+            return self._moving(("wrapped", place.key), _EVERY)  # it may be counted from the end
         if part.drop and not (place.is_known and place.known < len(self.opening) - part.drop):
             return self._moving(("dropped", part.drop, place.key), _EVERY)
         return self.at(place, frame)

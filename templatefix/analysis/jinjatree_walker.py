@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from jinja2 import nodes
 
 from templatefix.analysis.jinjatree_blocks import Blocks
-from templatefix.analysis.jinjatree_expressions import Evaluator, Raised, State
+from templatefix.analysis.jinjatree_joins import BROKEN, DONE, NEVER, ROUNDS
+from templatefix.analysis.jinjatree_macros import Printer, placed
+from templatefix.analysis.jinjatree_state import Raised, Slot, State
 from templatefix.analysis.jinjatree_values import (
-    NOTHING,
     UNDEFINED,
-    UNPLACED,
     Assumptions,
     Item,
     Value,
@@ -24,18 +24,10 @@ from templatefix.analysis.jinjatree_values import (
     integer,
     keys,
     merge,
-    opaque,
-    text,
     unknown,
 )
 from templatefix.analysis.reading import TAIL, Place, SuspectKind, TooComplex
 from templatefix.gotemplate.source import Span
-
-DONE: Final = ("#", "done")  # whether this turn of a loop was left by continue or break
-BROKEN: Final = ("#", "broken")  # whether the loop was left by break
-NEVER: Final = constant(False)
-ROUNDS: Final = 24  # turns of a loop until its variables are settled
-_CALLS: Final = 40  # macros within macros
 
 
 @dataclass
@@ -47,18 +39,7 @@ class Record:
     raw: dict[int, int] = field(default_factory=dict)  # what an expression was ever made of
 
 
-def _placed(items: Sequence[Item], tag: Span) -> list[Item]:
-    """Things that are printed by a tag now."""
-    found: list[Item] = []
-    for item in items:
-        if item.span is UNPLACED:
-            parts = tuple([tuple(_placed(part, tag)) for part in item.parts])
-            item = replace(item, span=tag, parts=parts)
-        found.append(item)
-    return found
-
-
-class Walker(Evaluator):
+class Walker(Printer):
     """One run of a template under assumptions."""
 
     def __init__(self, blocks: Blocks, assumptions: Assumptions, record: Record) -> None:
@@ -67,6 +48,7 @@ class Walker(Evaluator):
         self.record = record
         self.raw = record.raw
         self.calls: tuple[int, ...] = ()
+        self.looped: dict[int, dict[Slot, Value]] = {}  # by the ids of loops: what their variables became
         self.truths: dict[int, set[bool | None]] = {}  # of the branches, in the run of one message
         self.state[DONE] = self.state[BROKEN] = NEVER
 
@@ -78,8 +60,6 @@ class Walker(Evaluator):
             return ()
         self._behind(items, False)
         return tuple(items)
-
-    # -- places -------------------------------------------------------------------------------------------------------
 
     def suspect(self, item: Item, kind: SuspectKind | None = None) -> None:
         """Note what can change, by the outermost branch that decides about it."""
@@ -122,8 +102,6 @@ class Walker(Evaluator):
                 self.suspect(item, "behind")
         return seen
 
-    # -- lists of statements ------------------------------------------------------------------------------------------
-
     def body(self, statements: Sequence[nodes.Node]) -> list[Item]:
         """Run statements: what they print."""
         items: list[Item] = []
@@ -146,22 +124,6 @@ class Walker(Evaluator):
         span = self.blocks.branches[id(node)].span if id(node) in self.blocks.branches else self.tag
         return self.choice(done, (), inner, span)
 
-    def choice(self, cond: Value, first: tuple[Item, ...], second: tuple[Item, ...], span: Span) -> list[Item]:
-        """One of two things that are printed, as a condition decides."""
-        mine, theirs = keys(first), keys(second)
-        if mine == theirs:
-            return list(first)
-        flags, raw, size = cond.flags, cond.raw, 1
-        for item in (*first, *second):
-            flags |= item.flags
-            raw |= item.raw
-            size += item.size
-        key = self.short(("if", cond.key, mine, theirs))
-        return [Item("if", span, self.via, key, "", flags, raw, cond.moves, (first, second), cond.key, size)]
-
-    def _joined_arms(self, cond: Value, arms: Sequence[tuple[Item, ...]], span: Span) -> list[Item]:
-        return self.choice(cond, arms[0], arms[1], span) if len(arms) == 2 else list(arms[0])
-
     def _statement(self, node: nodes.Node) -> list[Item]:
         self.budget -= 1
         if self.budget < 0:
@@ -174,14 +136,9 @@ class Walker(Evaluator):
     def _output(self, node: nodes.Output) -> list[Item]:
         items: list[Item] = []
         for child in node.nodes:
-            self.tag = self.blocks.layout.tag(child.lineno)
-            items += _placed(self.items(self.evaluate(child)), self.blocks.layout.tag(child.lineno))
+            tag = self.tag = self.blocks.tag(child.lineno)
+            items += placed(self.items(self.evaluate(child)), tag)
         return items
-
-    def _at(self, node: nodes.Node) -> None:
-        self.tag = self.blocks.layout.tag(node.lineno)
-
-    # -- branches -----------------------------------------------------------------------------------------------------
 
     def _if(self, node: nodes.If) -> list[Item]:
         return self._arms((node, *node.elif_), 0, node.else_)
@@ -190,7 +147,7 @@ class Walker(Evaluator):
         if at == len(tests):
             return self.body(otherwise)
         node = tests[at]
-        self._at(node)
+        self.at(node)
         value = self.condition(node.test)
         self.truths.setdefault(id(node), set()).add(value.truth)
         outside = self.via
@@ -202,84 +159,14 @@ class Walker(Evaluator):
                 self.record.flips.add(id(node))
             first = lambda: self.body(node.body)  # noqa: E731
             second = lambda: self._arms(tests, at + 1, otherwise)  # noqa: E731
-            found = self._either_way(value, first, second, self.blocks.branches[id(node)].span)
+            found = self.either_way(value, first, second, self.blocks.branches[id(node)].span)
         finally:
             self.via = outside
-        return self._joined_arms(value, found, self.blocks.branches[id(node)].span)
-
-    def _either_way(
-        self, cond: Value, first: Callable[[], list[Item]], second: Callable[[], list[Item]], span: Span
-    ) -> list[tuple[Item, ...]]:
-        """What both arms print, and the state joined; of an arm that ends the template nothing."""
-        before = dict(self.state)
-        printed: list[tuple[Item, ...]] = []
-        states: list[State] = []
-        known = self.assumed.get(cond.key)
-        for truth, arm in ((True, first), (False, second)):
-            self.restore(before)
-            self.assumed[cond.key] = truth
-            try:
-                items = tuple(arm())
-                states.append(dict(self.state))
-                printed.append(items)
-            except Raised:
-                continue
-            finally:
-                if known is None:
-                    del self.assumed[cond.key]
-                else:
-                    self.assumed[cond.key] = known
-        if not printed:
-            raise Raised
-        if len(printed) == 2:
-            self.tag = span
-            self.join_states(states[0], states[1], cond)
-        return printed
-
-    # -- variables ----------------------------------------------------------------------------------------------------
+        return self.joined_arms(value, found, self.blocks.branches[id(node)].span)
 
     def _assign(self, node: nodes.Assign) -> None:
-        self._at(node)
+        self.at(node)
         self.assign(node.target, self.evaluate(node.node))
-
-    def assign(self, target: nodes.Node, value: Value) -> None:
-        """Set a variable, several, or a member of a namespace."""
-        if isinstance(target, nodes.Name):
-            self.state[self.scope[-1], target.name] = value
-        elif isinstance(target, nodes.NSRef):
-            self._member(self.lookup(target.name), target.attr, value)
-        elif isinstance(target, nodes.Tuple):
-            known = value.shape == "list" and len(value.inner) == len(target.items)
-            for index, each in enumerate(target.items):
-                own = value.inner[index] if known else opaque(self.short(("item", value.key, index)), (value,))
-                self.assign(each, own)
-        else:
-            raise TooComplex
-
-    def _member(self, space: Value, name: str, value: Value) -> None:
-        if space.shape == "namespace":
-            self.state[space.inner, name] = value
-            return
-        for slot in [slot for slot in self.state if slot[1] == name and isinstance(slot[0], tuple)]:
-            self.state[slot] = merge(self.state[slot], value, self.short(("some", value.key, self.state[slot].key)))
-
-    def _assign_block(self, node: nodes.AssignBlock) -> None:
-        value = self.printed(self.body(node.body))
-        self._at(node)
-        self.assign(node.target, self.filtered(node.filter, value) if node.filter is not None else value)
-
-    def printed(self, items: Sequence[Item]) -> Value:
-        """Things that were printed as a text."""
-        key = self.short(("text", keys(items)))
-        found = text(items, key)
-        return found if found.is_known else replace(found, key=key)
-
-    def _filter_block(self, node: nodes.FilterBlock) -> list[Item]:
-        value = self.printed(self.body(node.body))
-        self._at(node)
-        if isinstance(node.filter.node, nodes.Filter):
-            raise TooComplex  # filters in a row
-        return _placed(self.items(self.filtered(node.filter, value)), self.tag)
 
     def _with(self, node: nodes.With) -> list[Item]:
         values = [self.evaluate(each) for each in node.values]
@@ -293,88 +180,8 @@ class Walker(Evaluator):
             self.scope = outer
 
     def _expression(self, node: nodes.ExprStmt) -> None:
-        self._at(node)
+        self.at(node)
         self.evaluate(node.node)
-
-    # -- macros -------------------------------------------------------------------------------------------------------
-
-    def _macro(self, node: nodes.Macro) -> None:
-        found = Value(("macro", id(node), self.scope), "macro", truth=True, inner=(node, self.scope))
-        self.state[self.scope[-1], node.name] = found
-
-    def macro(self, called: Value, node: nodes.Call) -> Value:
-        """What a macro prints, as a text."""
-        given = [self.evaluate(each) for each in node.args]
-        named = {each.key: self.evaluate(each.value) for each in node.kwargs}
-        if node.dyn_args is not None or node.dyn_kwargs is not None:
-            return self._unread(called, [*given, *named.values()])
-        return self.call_macro(called, given, named, None)
-
-    def call_macro(
-        self, called: Value, given: Sequence[Value], named: Mapping[str, Value], caller: Value | None
-    ) -> Value:
-        """Run a macro on values."""
-        macro, scope = called.inner
-        if id(macro) in self.calls:
-            return self._unread(called, [*given, *named.values()])
-        if len(self.calls) >= _CALLS:
-            raise TooComplex
-        outer, calls, tag = self.scope, self.calls, self.tag
-        own = ("macro", id(macro), len(calls))
-        self.calls = (*calls, id(macro))
-        self._clear(own)
-        self.scope = (*scope, own)
-        first = len(macro.args) - len(macro.defaults)
-        done, broken = self.state[DONE], self.state[BROKEN]
-        self.state[DONE] = self.state[BROKEN] = NEVER
-        try:
-            for index, argument in enumerate(macro.args):
-                if index < len(given):
-                    value = given[index]
-                elif argument.name in named:
-                    value = named[argument.name]
-                else:
-                    value = self.evaluate(macro.defaults[index - first]) if index >= first else NOTHING
-                self.state[own, argument.name] = value
-            if caller is not None:
-                self.state[own, "caller"] = caller
-            return self.printed(self.body(macro.body))
-        finally:
-            self._clear(own)
-            self.scope, self.calls, self.tag = outer, calls, tag
-            self.state[DONE], self.state[BROKEN] = done, broken
-
-    def _unread(self, called: Value, given: Sequence[Value]) -> Value:
-        """A macro within itself: whatever it reads may be in its text, and whatever it sets may be anything."""
-        macro, _ = called.inner
-        read = [*given]
-        names, targets = self.blocks.uses(macro)
-        for name in names:
-            value = self.lookup(name)
-            read.append(value)
-            if value.shape == "namespace":
-                read += [member for slot, member in self.state.items() if slot[0] == value.inner]
-        key = self.short(("recursive", id(macro), *[value.key for value in read]))
-        found = opaque(key, read)
-        for space, name in targets:
-            self._member(self.lookup(space), name, replace(found, key=self.short((key, name))))
-        return replace(found, shape="string")
-
-    def _call_block(self, node: nodes.CallBlock) -> list[Item]:
-        self._at(node)
-        caller = Value(("macro", id(node), self.scope), "macro", truth=True, inner=(node, self.scope))
-        called = self.evaluate(node.call.node)
-        given = [self.evaluate(each) for each in node.call.args]
-        named = {each.key: self.evaluate(each.value) for each in node.call.kwargs}
-        if called.shape != "macro" or node.call.dyn_args is not None or node.call.dyn_kwargs is not None:
-            raise TooComplex
-        return _placed(self.items(self.call_macro(called, given, named, caller)), self.blocks.layout.tag(node.lineno))
-
-    def _clear(self, scope: Hashable) -> None:
-        for slot in [slot for slot in self.state if slot[0] == scope]:
-            del self.state[slot]
-
-    # -- loops --------------------------------------------------------------------------------------------------------
 
     def _continue(self, node: nodes.Node) -> None:
         self.state[DONE] = constant(True)
@@ -383,7 +190,7 @@ class Walker(Evaluator):
         self.state[DONE] = self.state[BROKEN] = constant(True)
 
     def _for(self, node: nodes.For) -> list[Item]:
-        self._at(node)
+        self.at(node)
         coll = self.evaluate(node.iter)
         if coll.shape in ("messages", "numbers"):
             return self.messages_loop(node, coll)
@@ -438,6 +245,7 @@ class Walker(Evaluator):
         position = integer(("position", coll.key, id(node)), 0, None, coll.flags & TAIL)
         view = View(("loop", coll.key, id(node)), position, coll.flags & TAIL)
         entry = dict(self.state)
+        self._expect(node)
         for _ in range(ROUNDS):
             before = dict(self.state)
             self.state[DONE] = self.state[BROKEN] = NEVER
@@ -445,8 +253,16 @@ class Walker(Evaluator):
             after = dict(self.state)
             if not self.widen(before, node, coll.flags & TAIL):
                 self._seal(entry, after, node, coll, items)
+                self.looped[id(node)] = {slot: v for slot, v in before.items() if v.key == ("widened", id(node), slot)}
                 return items
         raise TooComplex
+
+    def _expect(self, node: nodes.For) -> None:
+        # What the loop has made of its variables before, it will most likely make of them again: a pass less.
+        for slot, value in self.looped.get(id(node), {}).items():
+            here = self.state.get(slot)
+            if here is not None and not value.flags & ~here.flags:
+                self.state[slot] = merge(here, value, ("widened", id(node), slot))
 
     def _seal(self, entry: State, after: State, node: nodes.For, coll: Value, items: tuple[Item, ...]) -> None:
         # What a variable has become hangs on all that the loop started with and did: its key says so.
@@ -464,7 +280,7 @@ class Walker(Evaluator):
         """Run the body of a loop once."""
         outer = self.scope
         own = ("for", id(node), len(outer))
-        self._clear(own)
+        self.clear(own)
         self.scope = (*outer, own)
         self.state[own, "loop"] = Value(("view", view.key), "loop", truth=True, inner=view)
         try:
@@ -474,7 +290,7 @@ class Walker(Evaluator):
             return self._filtered_turn(node)
         finally:
             self.scope = outer
-            self._clear(own)
+            self.clear(own)
 
     def _filtered_turn(self, node: nodes.For) -> list[Item]:
         cond = self.condition(node.test)  # type: ignore[arg-type]
@@ -483,66 +299,12 @@ class Walker(Evaluator):
         if cond.moves:
             self.record.flips.add(id(node))
         span = self.blocks.branches[id(node)].span
-        found = self._either_way(cond, lambda: self.body(node.body), list, span)
-        return self._joined_arms(cond, found, span)
+        found = self.either_way(cond, lambda: self.body(node.body), list, span)
+        return self.joined_arms(cond, found, span)
 
     @abstractmethod
     def messages_loop(self, node: nodes.For, coll: Value) -> list[Item]:
         """Run a loop over the conversation, or over a part of it."""
-
-    # -- states -------------------------------------------------------------------------------------------------------
-
-    def restore(self, state: State) -> None:
-        """Go back to a state."""
-        self.state.clear()
-        self.state.update(state)
-
-    def join_states(self, first: State, second: State, cond: Value) -> None:
-        """Go on with either of two states, as a condition decides."""
-        joined: State = {}
-        for slot in {**first, **second}:
-            mine, theirs = first.get(slot), second.get(slot)
-            if mine is None or theirs is None:
-                mine, theirs = self._in(first, slot), self._in(second, slot)
-            joined[slot] = mine if mine is theirs or mine.key == theirs.key else self.either(cond, mine, theirs)
-        self.restore(joined)
-
-    def join_either(self, other: State, node: nodes.Node) -> None:
-        """Go on with the state or with another, as what comes next decides."""
-        for slot, value in other.items():
-            mine = self.state.get(slot)
-            if mine is None or mine.key != value.key:
-                key = self.short(("next", id(node), slot, mine and mine.key, value.key))
-                self.state[slot] = merge(NOTHING if mine is None else mine, value, key)
-
-    def _in(self, state: State, slot: tuple[Hashable, str]) -> Value:
-        found = state.get(slot)
-        if found is not None or slot[0] not in self.scope:
-            return found if found is not None else NOTHING
-        # A variable that one arm alone sets is that of the scope around in the other.
-        for place in reversed(self.scope[: self.scope.index(slot[0])]):
-            found = state.get((place, slot[1]))
-            if found is not None:
-                return found
-        return self.globals.get(slot[1], NOTHING)
-
-    def widen(self, before: State, node: nodes.Node, flags: int) -> bool:
-        """Join the state with the one before a turn of a loop: what changed is any of its values from now on.
-
-        Says whether the join told anything new.
-        """
-        changed = False
-        after = dict(self.state)
-        for slot, new in after.items():
-            if slot == DONE:
-                self.state[slot] = before[slot]
-                continue
-            value = before.get(slot, NOTHING)
-            if new.key != value.key:
-                joined = merge(value, new, ("widened", id(node), slot), flags)
-                changed = changed or joined != value
-                self.state[slot] = joined
-        return changed
 
 
 _STATEMENTS: Final[Mapping[type[nodes.Node], Callable[[Any, Any], list[Item] | None]]] = {

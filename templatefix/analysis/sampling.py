@@ -14,8 +14,8 @@ _TEXTS = ("continue", "Go on.", "Why?", "Größe?", "a <b> & c", '{"k": 1}', "li
 _RESULTS = ("ok", "", "Error: ENOBRINDLE", '{"hue": "teal", "n": [1, 2]}', "18°", "a\n\nb", "<brindle/>", "continue")
 
 
-def random_loop(random: Random, name: str = "random", turns: int = 6) -> Loop:
-    """A core loop of at most `turns` user turns."""
+def random_loop(random: Random, name: str = "random", turns: int = 6, thinking: bool = False) -> Loop:
+    """A core loop of at most `turns` user turns; `thinking` puts thoughts before some of the answers."""
     messages: list[Message] = [system("Short answers, Ostravian style.")] if random.random() < 0.6 else []
     for turn in range(random.randint(1, turns)):
         messages.append(user(random.choice(_TEXTS) if random.random() < 0.5 else f"Question {turn} about Qz-{turn}."))
@@ -26,7 +26,14 @@ def random_loop(random: Random, name: str = "random", turns: int = 6) -> Loop:
             messages.append(assistant(random.choice(("Done.", "So it is.", "continue", f"Answer {turn}."))))
     if messages[-1]["role"] == "assistant":
         messages.append(user("And that is all."))
-    return Loop(name, requests_of(messages, TOOLS), True)
+    if thinking:
+        messages = [_thought(random, message) if message["role"] == "assistant" else message for message in messages]
+    return Loop(name, requests_of(messages, TOOLS, True if thinking else None), True)
+
+
+def _thought(random: Random, message: Message) -> Message:
+    thought = random.choice(("", f"Pondering {random.randint(1, 999)}.", "Pondering.\n\nAt length."))
+    return {**message, "thinking": thought} if thought else message
 
 
 def _calls(random: Random) -> list[Message]:
@@ -58,8 +65,21 @@ def loops_around(count: int) -> Loop:
     return Loop(f"around-{count}-messages", tuple(requests), True)
 
 
-def samples(seed: int, count: int) -> Iterator[Loop]:
-    """Random core loops from a seed."""
+def chat_of(loop: Loop) -> Loop:
+    """The same conversation without tools, calls and results."""
+    last = loop.requests[-1]
+    messages: list[Message] = []
+    for message in last.messages:
+        if message["role"] == "tool" or (message["role"] == "assistant" and message.get("tool_calls")):
+            continue
+        if messages and message["role"] == messages[-1]["role"] == "user":
+            messages.append(assistant("So it is."))
+        messages.append(message)
+    return Loop(loop.name, requests_of(messages, (), last.think), True)
+
+
+def samples(seed: int, count: int, thinking: bool = False) -> Iterator[Loop]:
+    """Random core loops from a seed; `thinking` puts thoughts into every other one."""
     random = Random(seed)
     for number in range(count):
-        yield random_loop(random, f"random-{seed}-{number}")
+        yield random_loop(random, f"random-{seed}-{number}", thinking=thinking and number % 2 == 0)

@@ -1,0 +1,160 @@
+"""Filters, tests and calls in a Jinja chat template, on abstract values."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import replace
+
+from jinja2 import nodes
+
+from templatefix.analysis.jinjatree_functions import METHODS, applied, tested
+from templatefix.analysis.jinjatree_numbers import is_integer, known_integer, plus
+from templatefix.analysis.jinjatree_state import UNROLLED, Holder, Raised
+from templatefix.analysis.jinjatree_values import (
+    EMPTY,
+    UNKNOWN,
+    Part,
+    Value,
+    constant,
+    integer,
+    opaque,
+    unknown,
+)
+from templatefix.analysis.reading import DATE
+
+
+class Caller(Holder):
+    """What a run does beside operators."""
+
+    def _filter(self, node: nodes.Filter) -> Value:
+        value = self.evaluate(node.node) if node.node is not None else EMPTY
+        return self.filtered(node, value)
+
+    def filtered(self, node: nodes.Filter, value: Value) -> Value:
+        """A filter on a value."""
+        arguments = self._arguments(node)
+        if value.shape == "messages":
+            return self._of_messages(node.name, value, arguments)
+        return self.sealed(applied(node.name, value, arguments))
+
+    def _arguments(self, node: nodes.Filter | nodes.Test | nodes.Call) -> list[Value]:
+        found = [self.evaluate(each) for each in node.args]
+        found += [self.evaluate(each.value) for each in node.kwargs]
+        return found + [self.evaluate(each) for each in (node.dyn_args, node.dyn_kwargs) if each is not None]
+
+    def _of_messages(self, name: str, value: Value, arguments: Sequence[Value]) -> Value:
+        part: Part = value.inner
+        if name in ("length", "count"):
+            return self.conversation.length(part, self.frame)
+        if name in ("first", "last"):
+            return self.conversation.member(part, constant(0 if name == "first" else -1), self.frame)
+        if name == "list":
+            return value
+        if name == "reverse":
+            return self.conversation.part(replace(part, backwards=not part.backwards), self.frame)
+        if name in ("selectattr", "rejectattr") and arguments and isinstance(arguments[0].known, str):
+            test = arguments[1].known if len(arguments) > 1 else ""
+            wanted = name == "selectattr"
+            tests = (*part.tests, (arguments[0].known, str(test), tuple(arguments[2:]), wanted))
+            return self.conversation.part(replace(part, tests=tests), self.frame)
+        if name in ("default", "d", "string", "safe"):
+            return value
+        key = self.short(("of", name, value.key, *[argument.key for argument in arguments]))
+        found = opaque(key, (value, *arguments), value.truth)
+        if self.frame is not None and self.frame.low == self.frame.high and not self.frame.nested:
+            # What it is made of is all there.
+            return replace(found, key=self.short((key, self.frame.message.key)), flags=0)
+        return found
+
+    def _test(self, node: nodes.Test) -> Value:
+        value = self.evaluate(node.node)
+        return self.sealed(tested(node.name, value, self._arguments(node)))
+
+    def _call(self, node: nodes.Call) -> Value:
+        if isinstance(node.node, nodes.Getattr):
+            holder = self.evaluate(node.node.node)
+            if holder.shape not in ("namespace", "dict") or node.node.attr in METHODS:
+                return self._method(holder, node.node.attr, node)
+        called = self.evaluate(node.node)
+        if called.shape == "macro":
+            return self.macro(called, node)
+        if called.shape == "function":
+            return self._function(called.inner, node)
+        return opaque(self.short(("call", called.key, id(node))), (called, *self._arguments(node)))
+
+    def _method(self, holder: Value, name: str, node: nodes.Call) -> Value:
+        arguments = self._arguments(node)
+        if holder.shape == "loop":
+            return opaque(self.short(("cycle", holder.inner.position.key)), (holder.inner.position, *arguments))
+        if name == "append":
+            return self._append(holder, arguments)
+        if name == "get" and arguments and isinstance(arguments[0].known, str) and holder.shape in ("message", "dict"):
+            member = self.attribute(holder, arguments[0].known)
+            return self.sealed(applied("default", member, arguments[1:] or [constant(None)]))
+        if name == "get":
+            return opaque(self.short(("get", holder.key, *[a.key for a in arguments])), (holder, *arguments))
+        return self.sealed(applied(name, holder, arguments))
+
+    def _append(self, holder: Value, arguments: Sequence[Value]) -> Value:
+        # The list is changed wherever it is kept.
+        grown = opaque(self.short(("append", holder.key, *[a.key for a in arguments])), (holder, *arguments), True)
+        if holder.shape == "list" and len(holder.inner) < UNROLLED and len(arguments) == 1:
+            grown = self.listed((*holder.inner, arguments[0]))
+        for slot, value in list(self.state.items()):
+            if value.key == holder.key:
+                self.state[slot] = grown
+        return constant(None)
+
+    def _function(self, name: str, node: nodes.Call) -> Value:
+        if name == "raise_exception":
+            raise Raised
+        if name == "namespace":
+            return self._namespace(node)
+        arguments = self._arguments(node)
+        if name == "range":
+            return self._range(arguments)
+        key = self.short((name, *[argument.key for argument in arguments]))
+        found = opaque(key, arguments, True)
+        if name == "strftime_now":
+            return unknown(key, found.flags, True, found.raw | DATE, "string")
+        return found
+
+    def _namespace(self, node: nodes.Call) -> Value:
+        place = ("namespace", id(node), self.scope)
+        members = {each.key: self.evaluate(each.value) for each in node.kwargs}
+        for slot in [slot for slot in self.state if slot[0] == place]:
+            del self.state[slot]
+        self.state.update({(place, name): value for name, value in members.items()})
+        return Value(self.short(place), "namespace", truth=True, inner=place)
+
+    def _range(self, arguments: Sequence[Value]) -> Value:
+        start, stop = (constant(0), arguments[0]) if len(arguments) == 1 else (arguments[0], arguments[1])
+        step = arguments[2] if len(arguments) > 2 else constant(1)
+        known = [known_integer(value) for value in (start, stop, step)]
+        if None not in known and step.known != 0:
+            numbers = range(start.known, stop.known, step.known)
+            if len(numbers) <= UNROLLED:
+                return self.listed([constant(number, start.raw | stop.raw) for number in numbers])
+        if step.known == 1 and isinstance(stop.inner, Part) and is_integer(start) and not stop.inner.tests:
+            part: Part = stop.inner
+            rest = replace(part, offset=plus(start, part.offset))
+            found = self.conversation.part(rest, self.frame)
+            return replace(found, key=self.short(("numbers", found.key)), shape="numbers", inner=(rest, part.offset))
+        key = self.short(("range", start.key, stop.key, step.key))
+        found = opaque(key, (start, stop, step))
+        ints = is_integer(start) and is_integer(stop)
+        each = integer(("each", key), None, None, found.flags, found.raw)
+        if ints and isinstance(step.known, int) and step.known > 0:
+            high = None if stop.high is None else stop.high - 1
+            each = integer(("each", key), start.low, high, found.flags, found.raw)
+        elif ints and isinstance(step.known, int):
+            above = (None, start.above[1])
+            base = start.base
+            low = None if stop.low is None else stop.low + 1
+            each = Value(("each", key), "scalar", UNKNOWN, None, found.flags, found.raw, low, start.high, base, above)
+        return replace(found, shape="range", inner=each)
+
+    @abstractmethod
+    def macro(self, called: Value, node: nodes.Call) -> Value:
+        """What a macro prints, as a text."""

@@ -1,0 +1,164 @@
+"""Macros of a Jinja chat template, and other things that are printed into a text."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from jinja2 import nodes
+
+from templatefix.analysis.jinjatree_blocks import Blocks
+from templatefix.analysis.jinjatree_joins import BROKEN, DONE, NEVER, Joiner
+from templatefix.analysis.jinjatree_values import (
+    NOTHING,
+    UNPLACED,
+    Item,
+    Value,
+    keys,
+    merge,
+    opaque,
+    text,
+)
+from templatefix.analysis.reading import TooComplex
+from templatefix.gotemplate.source import Span
+
+_CALLS: Final = 40  # macros within macros
+
+
+def placed(items: Sequence[Item], tag: Span) -> list[Item]:
+    """Things that are printed by a tag now."""
+    found: list[Item] = []
+    for item in items:
+        if item.span is UNPLACED:
+            parts = tuple([tuple(placed(part, tag)) for part in item.parts])
+            item = replace(item, span=tag, parts=parts)
+        found.append(item)
+    return found
+
+
+class Printer(Joiner):
+    """A run that prints into texts."""
+
+    blocks: Blocks
+    calls: tuple[int, ...]
+
+    @abstractmethod
+    def body(self, statements: Sequence[nodes.Node]) -> list[Item]:
+        """Run statements: what they print."""
+
+    def assign(self, target: nodes.Node, value: Value) -> None:
+        """Set a variable, several, or a member of a namespace."""
+        if isinstance(target, nodes.Name):
+            self.state[self.scope[-1], target.name] = value
+        elif isinstance(target, nodes.NSRef):
+            self._member(self.lookup(target.name), target.attr, value)
+        elif isinstance(target, nodes.Tuple):
+            known = value.shape == "list" and len(value.inner) == len(target.items)
+            for index, each in enumerate(target.items):
+                own = value.inner[index] if known else opaque(self.short(("item", value.key, index)), (value,))
+                self.assign(each, own)
+        else:
+            raise TooComplex
+
+    def _member(self, space: Value, name: str, value: Value) -> None:
+        if space.shape == "namespace":
+            self.state[space.inner, name] = value
+            return
+        for slot in [slot for slot in self.state if slot[1] == name and isinstance(slot[0], tuple)]:
+            self.state[slot] = merge(self.state[slot], value, self.short(("some", value.key, self.state[slot].key)))
+
+    def printed(self, items: Sequence[Item]) -> Value:
+        """Things that were printed as a text."""
+        key = self.short(("text", keys(items)))
+        found = text(items, key)
+        return found if found.is_known else replace(found, key=key)
+
+    def _assign_block(self, node: nodes.AssignBlock) -> None:
+        value = self.printed(self.body(node.body))
+        self.at(node)
+        self.assign(node.target, self.filtered(node.filter, value) if node.filter is not None else value)
+
+    def _filter_block(self, node: nodes.FilterBlock) -> list[Item]:
+        value = self.printed(self.body(node.body))
+        self.at(node)
+        if isinstance(node.filter.node, nodes.Filter):
+            raise TooComplex  # filters in a row
+        return placed(self.items(self.filtered(node.filter, value)), self.tag)
+
+    def _macro(self, node: nodes.Macro) -> None:
+        found = Value(("macro", id(node), self.scope), "macro", truth=True, inner=(node, self.scope))
+        self.state[self.scope[-1], node.name] = found
+
+    def macro(self, called: Value, node: nodes.Call) -> Value:
+        """What a macro prints, as a text."""
+        given = [self.evaluate(each) for each in node.args]
+        named = {each.key: self.evaluate(each.value) for each in node.kwargs}
+        if node.dyn_args is not None or node.dyn_kwargs is not None:
+            return self._unread(called, [*given, *named.values()])
+        return self.call_macro(called, given, named, None)
+
+    def call_macro(
+        self, called: Value, given: Sequence[Value], named: Mapping[str, Value], caller: Value | None
+    ) -> Value:
+        """Run a macro on values."""
+        macro, scope = called.inner
+        if id(macro) in self.calls:
+            return self._unread(called, [*given, *named.values()])
+        if len(self.calls) >= _CALLS:
+            raise TooComplex
+        outer, calls, tag = self.scope, self.calls, self.tag
+        own = ("macro", id(macro), len(calls))
+        self.calls = (*calls, id(macro))
+        self.clear(own)
+        self.scope = (*scope, own)
+        first = len(macro.args) - len(macro.defaults)
+        done, broken = self.state[DONE], self.state[BROKEN]
+        self.state[DONE] = self.state[BROKEN] = NEVER
+        try:
+            for index, argument in enumerate(macro.args):
+                if index < len(given):
+                    value = given[index]
+                elif argument.name in named:
+                    value = named[argument.name]
+                else:
+                    value = self.evaluate(macro.defaults[index - first]) if index >= first else NOTHING
+                self.state[own, argument.name] = value
+            if caller is not None:
+                self.state[own, "caller"] = caller
+            return self.printed(self.body(macro.body))
+        finally:
+            self.clear(own)
+            self.scope, self.calls, self.tag = outer, calls, tag
+            self.state[DONE], self.state[BROKEN] = done, broken
+
+    def _unread(self, called: Value, given: Sequence[Value]) -> Value:
+        """A macro within itself: whatever it reads may be in its text, and whatever it sets may be anything."""
+        macro, _ = called.inner
+        read = [*given]
+        names, targets = self.blocks.uses(macro)
+        for name in names:
+            value = self.lookup(name)
+            read.append(value)
+            if value.shape == "namespace":
+                read += [member for slot, member in self.state.items() if slot[0] == value.inner]
+        key = self.short(("recursive", id(macro), *[value.key for value in read]))
+        found = opaque(key, read)
+        for space, name in targets:
+            self._member(self.lookup(space), name, replace(found, key=self.short((key, name))))
+        return replace(found, shape="string")
+
+    def _call_block(self, node: nodes.CallBlock) -> list[Item]:
+        self.at(node)
+        caller = Value(("macro", id(node), self.scope), "macro", truth=True, inner=(node, self.scope))
+        called = self.evaluate(node.call.node)
+        given = [self.evaluate(each) for each in node.call.args]
+        named = {each.key: self.evaluate(each.value) for each in node.call.kwargs}
+        if called.shape != "macro" or node.call.dyn_args is not None or node.call.dyn_kwargs is not None:
+            raise TooComplex
+        return placed(self.items(self.call_macro(called, given, named, caller)), self.blocks.tag(node.lineno))
+
+    def at(self, node: nodes.Node) -> None:
+        """Come to a statement."""
+        self.tag = self.blocks.tag(node.lineno)
