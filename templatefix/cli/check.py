@@ -95,6 +95,7 @@ def look(found: Target, analysed: Callable[[ChatTemplate, Serving], Analysis]) -
         at = getattr(error.__cause__, "span", None)
         return Checked(
             found.name,
+            "go" if found.jinja is None else "jinja",
             text=text,
             file=file,
             position=found.position,

@@ -98,6 +98,8 @@ def test_each_has_its_own_verdict_in_one_call(templatefix: Any, folder: Path) ->
     assert [(found["target"], found["verdict"]) for found in results] == [(row[0], row[2]) for row in FILES]
     for found, (_, _, _, reason) in zip(results, FILES, strict=True):
         assert (found["reason"] or "").startswith(reason), found["target"]
+    kinds = {found["target"]: found["kind"] for found in results}
+    assert [kinds[name] for name in ("moving.gguf", "go.gguf", "raises.jinja", "unparsed.jinja")] == ["jinja"] * 4
     told = [line for line in done.err.splitlines() if line.startswith("templatefix: ")]
     assert len(told) == sum(row[2] == "not-evaluated" for row in FILES)
     assert "Traceback" not in done.err
