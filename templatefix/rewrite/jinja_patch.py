@@ -23,7 +23,7 @@ from templatefix.rewrite.jinja_objects import repair_objects
 from templatefix.rewrite.jinja_repairs import JinjaRepair
 from templatefix.rewrite.jinja_tags import JinjaTags
 from templatefix.rewrite.kept import has_thoughts
-from templatefix.rewrite.patch import FAILS, NO_VERDICT, STRUCTS, PatchResult, Refusal, with_repairs
+from templatefix.rewrite.patch import ADAPTED, FAILS, NO_VERDICT, STRUCTS, PatchResult, Refusal, with_repairs
 from templatefix.rewrite.proof import Baseline, Check, Proof, declined, prove
 from templatefix.rewrite.spending import PatchBudget, TooSlow, refuse_cut
 from templatefix.rewrite.traits import names_used
@@ -31,6 +31,7 @@ from templatefix.rewrite.words import count, words_of
 
 THOUGHTS, SYSTEM = "TF203", "TF201"
 OPTION: Final = "--keep-thinking"
+_TOLD: Final = "in a Jinja template this is told, not changed: what the model was trained on only its maker can tell"
 _DEPTH, _BRANCHES, _TRIALS, _PROOFS = 4, 3, 200, 12
 
 
@@ -100,6 +101,7 @@ class _JinjaPatch:
         """The template with what fails and what is printed wrongly mended, as far as wanted."""
         template = self.template
         codes = {finding.code for finding in self.analysis.findings}
+        self.refused += [Refusal(code, _TOLD) for code in ADAPTED if code in codes and self._selected(code)]
         for code, mend in ((FAILS, repair_failures), (STRUCTS, repair_objects)):
             if code not in codes or not self._wanted(code):
                 continue

@@ -20,6 +20,7 @@ from templatefix.rewrite.search import Found, Search, is_sound
 from templatefix.rewrite.spending import PatchBudget, TooSlow, refuse_cut
 
 STRUCTS, FAILS = "TF301", "TF305"
+ADAPTED = (RESULTS, LOST, PARALLEL)  # changed only where they are asked for by code
 NO_VERDICT = frozenset({"TF301", "TF302", "TF401", "TF402"})  # errors that leave a template stable
 
 
@@ -171,7 +172,7 @@ class _Patch:
         """Mend what fails and what is printed wrongly, as far as wanted."""
         codes = {finding.code for finding in self.analysis.findings}
         fails = any(run.error is not None for run in base.runs)
-        for code in (RESULTS, LOST, PARALLEL):
+        for code in ADAPTED:
             if code in codes and code in self.select and self.wanted(code):
                 base = self._taken(base, code, adapt(base, code), checks)
         for code, mend, found in ((FAILS, repair_failures, fails), (STRUCTS, repair_structs, STRUCTS in codes)):

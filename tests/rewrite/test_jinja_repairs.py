@@ -246,6 +246,18 @@ def test_other_failures_are_refused_with_their_reason(text: str, reason: str) ->
     assert (found.changed, [(each.code, each.reason) for each in found.refused]) == (False, [("TF305", reason)])
 
 
+def test_what_is_told_and_not_changed() -> None:
+    text = (
+        HEAD + "{% for m in messages %}{% if m.tool_calls %}[CALLS]{% else %}<{{ m.role }}>{{ m.content }}{% endif %}"
+    )
+    text = text.replace("[CALLS]", JSON_CALLS) + "{% endfor %}"
+    assert "TF303" in {finding.code for finding in analyse(JinjaChatTemplate(text)).findings}
+    assert patched(text).refused == ()
+    found = patched(text, select=["TF303"])
+    assert (found.changed, [refusal.code for refusal in found.refused]) == (False, ["TF303"])
+    assert "told, not changed" in found.refused[0].reason
+
+
 def test_a_failure_that_may_not_be_mended_is_said() -> None:
     found = patched(GUARD, ignore=["TF305"])
     assert not found.changed
