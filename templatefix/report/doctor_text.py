@@ -128,7 +128,7 @@ def _costs(found: Diagnosis, style: Style) -> Iterator[str]:
 def _cost(number: int, cost: Cost, style: Style) -> Iterator[str]:
     figure = "not measured" if cost.share is None else f"{cost.share:.1%} of the prompts"
     if cost.tokens is not None:
-        figure += f", {_count(cost.tokens, 'token')} read again"
+        figure += f", {'' if cost.share is not None else 'at most '}{_count(cost.tokens, 'token')} read again"
     if cost.seconds is not None:
         figure += f", {cost.seconds:.2f} s"
     paint = style.bad if cost.much else style.warn

@@ -12,6 +12,8 @@ from templatefix.trace.session import Session, Traced
 _FEW = 4  # tokens that are read anyhow
 _RECENT = 64  # conversations that are looked at
 _ALIKE = 0.5  # of a prompt that an earlier one must have, to be taken for its beginning
+_SHORT = 0.8  # of a long prompt
+_OPENS = 0.8  # of a short prompt, kept of a long one: it opens alike
 _MOSTLY = 0.75  # of all prompts: whoever chats alone sends longer ones with each turn
 
 Anew = Literal["engine", "slot", "front"]  # begun on a new engine, on another's slot, or with another opening
@@ -60,3 +62,30 @@ def _largest_opening(request: Traced, others: Iterable[Traced]) -> int:
     """The size of the longest earlier prompt that can have been the beginning of this one."""
     size = request.prompt_tokens
     return max((one.prompt_tokens for one in others if _ALIKE * size <= one.prompt_tokens <= size), default=0)
+
+
+def short_and_long(session: Session) -> list[tuple[Traced, int]]:
+    """Long prompts that follow on short ones although a long one had been there, with what they read of it at most.
+
+    So it looks where tools stand in the prompt at a user's turn alone: behind a tool's result it opens as before and is
+    short, and then long again. New chats that read a long file each look the same.
+    """
+    found: list[tuple[Traced, int]] = []
+    drops = 0
+    slots: dict[tuple[str, int | None], list[Traced]] = {}
+    for request in session.requests:
+        logged = request.exchange.logged
+        if logged is None or request.exchange.readable or request.refused:
+            continue
+        held = slots.setdefault((logged.process, request.exchange.slot), [])
+        if logged.taken_over or any(event.kind == "restart" for event in request.exchange.events):
+            held.clear()
+        size, kept = request.prompt_tokens, request.cached_tokens
+        if held and size < _SHORT * held[-1].prompt_tokens and kept >= _OPENS * size:
+            drops += 1
+        long = next((one for one in reversed(held) if one.prompt_tokens >= _SHORT * size), None)
+        if long is not None and long is not held[-1] and kept < _SHORT * long.prompt_tokens <= size:
+            found.append((request, min(size, long.prompt_tokens) - kept))
+        held.append(request)
+        del held[:-_RECENT]
+    return found if drops > 1 else []

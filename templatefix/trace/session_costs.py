@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 
@@ -12,6 +12,7 @@ from templatefix.servers.standin import Attention
 from templatefix.trace import settings
 from templatefix.trace.cost import Cost, CostKind, figures_of, place, worst
 from templatefix.trace.lost import Lost, lost_by_cause, pause, truncated
+from templatefix.trace.lost_by_log import short_and_long
 from templatefix.trace.patient import ServerKind
 from templatefix.trace.session import Session, Traced
 from templatefix.trace.sources import TOO_LONG
@@ -57,7 +58,7 @@ def session_costs(session: Session, on: Conditions) -> Iterator[Cost]:
     """The costs, in no order."""
     found = lost_by_cause(session, on.setup, on.memory, on.one_model)
     guessed = {request.index for lost in found if lost.guessed for request, _ in lost.requests}
-    could = sum(one.prompt_tokens for one in session.requests if one.before is not None or one.index in guessed)
+    could = could_be_cached(session, guessed)
     figures = figures_of(session)
     for lost in found:
         share = lost.tokens / could if could else None
@@ -73,6 +74,23 @@ def session_costs(session: Session, on: Conditions) -> Iterator[Cost]:
         )
     yield from _full(session, on, cut=any(lost.kind == "truncated" for lost in found))
     yield from _thinking(session, on.kind)
+    yield from _in_turns(session)
+
+
+def could_be_cached(session: Session, guessed: Collection[int] = ()) -> int:
+    """Tokens of the prompts that could have come from the cache in part."""
+    return sum(one.prompt_tokens for one in session.requests if one.before is not None or one.index in guessed)
+
+
+def _in_turns(session: Session) -> Iterator[Cost]:
+    """Prompts that are short and long in turn: a log alone does not say whether they could have been kept."""
+    found = short_and_long(session)
+    if found:
+        message = (
+            "prompts are short and long in turn, and the long ones are read for the most part: tools that a template "
+        )
+        message += "shows at the user's turn alone, or new chats with long texts; a log alone does not say which"
+        yield Cost("unknown", sum(tokens for _, tokens in found), None, message, worst(found), settings.UNKNOWN)
 
 
 def _message(lost: Lost) -> str:

@@ -10,6 +10,7 @@ from templatefix.trace import settings
 from templatefix.trace.cost import Cost
 from templatefix.trace.patient import ModelSeen, ServerSeen
 from templatefix.trace.session import Session
+from templatefix.trace.session_costs import could_be_cached
 
 
 def with_templates(costs: Sequence[Cost], server: ServerSeen, session: Session | None) -> list[Cost]:
@@ -35,8 +36,11 @@ def with_templates(costs: Sequence[Cost], server: ServerSeen, session: Session |
         front = "prompts change in front of what is new, most likely since " if found.kind == "unknown" else ""
         message = f"{front}{said}" if front else f"{found.message}: {said}"
         evidence = (*found.evidence, *errors[:3])
+        share = found.share
+        if share is None and found.tokens and session is not None:
+            share = found.tokens / max(1, could_be_cached(session))
         kept[kept.index(found)] = replace(
-            found, kind="template", message=message, evidence=evidence, setting=setting, model=model.name
+            found, kind="template", message=message, share=share, evidence=evidence, setting=setting, model=model.name
         )
     return kept
 

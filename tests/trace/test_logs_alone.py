@@ -144,3 +144,19 @@ def test_rotated_logs_are_one_log_whatever_their_order(tmp_path: Path) -> None:
     for paths in (("server.log", "server-1.log"), ("server-1.log", "server.log")):
         found = diagnose(None, [tmp_path / path for path in paths])
         assert (found.setup.context, [cost.kind for cost in found.costs]) == (4096, ["context-size"])
+
+
+def test_prompts_that_become_short_and_long_again(tmp_path: Path) -> None:
+    """It may be a template that takes tools away, it may be new chats: told, but not counted."""
+    sizes = [(3000, 0), (1900, 1700), (3100, 1910), (2000, 1910), (3200, 2010)]
+    lines = [line for task, (size, cached) in enumerate(sizes) for line in goes_on(task, size, cached)]
+    (cost,) = (found := seen(tmp_path, KEPT, lines)).costs
+    assert (cost.kind, cost.share, found.ill) == ("unknown", None, False)
+    assert cost.tokens == (3000 - 1910) + (3100 - 2010)
+    assert "a log alone does not say which" in cost.message
+
+
+def test_a_chat_that_grows_and_a_new_one_are_not_in_turn(tmp_path: Path) -> None:
+    sizes = [(1000, 0), (2000, 1000), (3000, 2000), (1000, 950), (2000, 1000), (3000, 2000)]
+    lines = [line for task, (size, cached) in enumerate(sizes) for line in goes_on(task, size, cached)]
+    assert seen(tmp_path, KEPT, lines).costs == ()
