@@ -24,7 +24,10 @@ def names_used(template: ChatTemplate) -> frozenset[str]:
     if template.kind != "go":
         from jinja2.meta import find_undeclared_variables
 
-        return frozenset(find_undeclared_variables(cast("JinjaChatTemplate", template).tree))
+        from templatefix.chat.jinja_language import JinjaLanguage
+
+        # jinja2 optimizes the tree that it looks through, in place; the template's own stays as it was written.
+        return frozenset(find_undeclared_variables(JinjaLanguage().read(template.source)))
     return frozenset(name for name in cast(GoChatTemplate, template).derived.vars if not name.startswith("$"))
 
 

@@ -12,6 +12,7 @@ from templatefix.rewrite import patch as patching
 from templatefix.rewrite.jinja_patch import patch_jinja, switch_of
 from templatefix.rewrite.patch import PatchResult
 from templatefix.rewrite.proof import NAMES, Baseline, prove
+from templatefix.rewrite.traits import names_used
 
 CALLS = """\
     {%- if message.tool_calls %}
@@ -203,3 +204,10 @@ def test_patch_takes_jinja_templates() -> None:
     result = patching.patch(JinjaChatTemplate(FORGETFUL), keep_thinking=True)
     assert result.changed
     assert result.diff("a.jinja").startswith("--- a/a.jinja")
+
+
+def test_looking_for_names_leaves_the_tree_as_it_was() -> None:
+    template = JinjaChatTemplate("{% if messages[0].role in ['system', 'developer'] %}{{ strangers }}{% endif %}")
+    before = repr(template.tree)
+    assert names_used(template) == {"messages", "strangers"}
+    assert repr(template.tree) == before
