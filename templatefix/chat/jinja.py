@@ -204,7 +204,12 @@ class JinjaChatTemplate:
 
     @cached_property
     def refusal(self) -> RenderError | None:
-        """Why a server refuses to start with the template: it tries it on a short conversation, and on a call."""
+        """Why a server refuses to start with the template: it tries it on a short conversation, and on a call.
+
+        None where a server that runs has told of it.
+        """
+        if self._given is not None:
+            return None
         try:
             self.render(Request(({"role": "user", "content": "test"},)))
             objects = self.caps.supports_object_arguments or "tool_calls" not in self.source.text

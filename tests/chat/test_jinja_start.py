@@ -8,6 +8,7 @@ import pytest
 from support.llama_program import llama_program, running_llama
 
 from templatefix.chat.jinja import JinjaChatTemplate
+from templatefix.chat.jinja_values import Caps
 from templatefix.servers.standin import make_standin
 from templatefix.servers.tokenizer import byte_level
 
@@ -55,6 +56,10 @@ def test_calls_that_look_like_json_and_are_none(call: str, arguments: str) -> No
 @pytest.mark.parametrize(("call", "arguments"), TAKEN)
 def test_other_calls_are_no_matter(call: str, arguments: str) -> None:
     assert JinjaChatTemplate(template(call, arguments)).refusal is None
+
+
+def test_a_server_that_has_started_knows_better() -> None:
+    assert JinjaChatTemplate(template(*REFUSED[0]), caps=Caps()).refusal is None
 
 
 @pytest.mark.parametrize(("call", "arguments"), [REFUSED[1], TAKEN[0], TAKEN[3]])
