@@ -80,7 +80,7 @@ class Evidence:
                 return read(template.tree, template.has_think_tags, thoughts, self.takes_tools)
             if isinstance(template, JinjaChatTemplate) and template.refusal is None:
                 return read_jinja(template, thoughts, self.takes_tools)
-        except TooComplex:
+        except (TooComplex, RenderError):
             pass
         return None
 

@@ -12,7 +12,6 @@ from templatefix.analysis.jinjatree_functions import METHODS, applied, tested
 from templatefix.analysis.jinjatree_numbers import is_integer, known_integer, plus
 from templatefix.analysis.jinjatree_state import UNROLLED, Holder, Raised
 from templatefix.analysis.jinjatree_values import (
-    EMPTY,
     UNKNOWN,
     Part,
     Value,
@@ -28,11 +27,7 @@ class Caller(Holder):
     """What a run does beside operators."""
 
     def _filter(self, node: nodes.Filter) -> Value:
-        value = self.evaluate(node.node) if node.node is not None else EMPTY
-        return self.filtered(node, value)
-
-    def filtered(self, node: nodes.Filter, value: Value) -> Value:
-        """A filter on a value."""
+        value = self.evaluate(node.node) if node.node is not None else self.block
         arguments = self._arguments(node)
         if value.shape == "messages":
             return self._of_messages(node.name, value, arguments)

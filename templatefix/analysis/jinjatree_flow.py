@@ -112,7 +112,7 @@ class Turns:
         raw = 0
         for item in turns:
             raw |= item.raw
-        return [Item("messages", span, outside, key, "", TAIL, raw, self.nested, (turns,), None, size)]
+        return [Item("messages", span, outside, key, "", TAIL, raw, not self.whole, (turns,), None, size)]
 
     # -- the messages -------------------------------------------------------------------------------------------------
 

@@ -78,14 +78,20 @@ class Printer(Joiner):
     def _assign_block(self, node: nodes.AssignBlock) -> None:
         value = self.printed(self.body(node.body))
         self.at(node)
-        self.assign(node.target, self.filtered(node.filter, value) if node.filter is not None else value)
+        self.assign(node.target, self._through(node.filter, value) if node.filter is not None else value)
 
     def _filter_block(self, node: nodes.FilterBlock) -> list[Item]:
         value = self.printed(self.body(node.body))
         self.at(node)
-        if isinstance(node.filter.node, nodes.Filter):
-            raise TooComplex  # filters in a row
-        return placed(self.items(self.filtered(node.filter, value)), self.tag)
+        return placed(self.items(self._through(node.filter, value)), self.tag)
+
+    def _through(self, node: nodes.Filter, value: Value) -> Value:
+        """What a block printed, through the filters of its tag."""
+        outer, self.block = self.block, value
+        try:
+            return self.evaluate(node)
+        finally:
+            self.block = outer
 
     def _macro(self, node: nodes.Macro) -> None:
         found = Value(("macro", id(node), self.scope), "macro", truth=True, inner=(node, self.scope))

@@ -137,7 +137,9 @@ class Conversation:
                 return message(("at", place.key), _EVERY, place.flags)
         if place.is_known and 0 <= place.known < len(self.opening):
             return message(("first", place.known), (self.opening[place.known],))
-        earlier = frame is not None and frame.index.low is not None and place.is_known and place.known < frame.index.low
+        earlier = (
+            frame is not None and frame.index.low is not None and place.is_known and place.known <= frame.index.low
+        )
         if earlier and place.known >= 0:
             return message(("first", place.known), ("assistant",) if place.known == len(self.opening) else _EVERY)
         return self._moving(("at", place.key), _EVERY)

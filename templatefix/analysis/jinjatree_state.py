@@ -64,6 +64,7 @@ class Holder(ABC):
         self.budget = _BUDGET
         self.ids: dict[Hashable, int] = {}
         self.assumed: dict[Hashable, bool] = {}  # what the branches around have decided
+        self.block = EMPTY  # what a block printed whose tag has filters
         self.constants: dict[int, Value] = {}  # by the ids of their nodes
         self.raw: dict[int, int] = {}  # of a node: what it was ever made of
         self.globals = self._globals()

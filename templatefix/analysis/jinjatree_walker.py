@@ -88,8 +88,8 @@ class Walker(Printer):
     def _behind(self, items: Sequence[Item], seen: bool) -> bool:
         for item in items:
             if item.kind == "messages":
-                if seen:
-                    self.suspect(item, "behind")
+                if seen or item.moves:
+                    self.suspect(item, "behind" if seen else "loop")
                 # System messages stand first in every conversation: a loop that prints only these does not grow.
                 seen = seen or any(turn.decider != "system" for part in item.parts for turn in part)
                 continue

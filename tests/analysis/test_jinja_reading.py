@@ -1,0 +1,311 @@
+"""Reading a Jinja tree: what depends on later messages, and what only looks like it."""
+
+from __future__ import annotations
+
+import pytest
+
+from templatefix.analysis.jinjatree import JinjaReading, read_jinja
+from templatefix.analysis.reading import DATE, SYSTEM, TOOLS, TooComplex
+from templatefix.chat.jinja import JinjaChatTemplate
+from templatefix.chat.jinja_values import Caps
+from templatefix.gotemplate.source import Span
+
+HEAD = "{% for m in messages %}<{{ m.role }}>"
+BODY = "{{ m.content }}{% for c in m.tool_calls or [] %}{{ c.function | tojson }}{% endfor %}"
+TURNS = HEAD + BODY + "</m>{% endfor %}"
+END = "{% if add_generation_prompt %}<assistant>{% endif %}"
+SEEK = (
+    "{% set ns = namespace(at=-1) %}{% for m in messages %}{% if m.role == 'user' %}{% set ns.at = loop.index0 %}"
+    "{% endif %}{% endfor %}"
+)
+
+
+def reading_of(text: str, thoughts: bool = False) -> JinjaReading:
+    return read_jinja(JinjaChatTemplate(text, caps=Caps()), thoughts)
+
+
+def opened(text: str, thoughts: bool = False) -> list[str]:
+    """The first tag of each place, as written, each once."""
+    template = JinjaChatTemplate(text, caps=Caps())
+    places = read_jinja(template, thoughts).places
+    starts = [template.layout.tag(template.source.char_index(place.span.start)) for place in places]
+    return list(dict.fromkeys(template.source.slice(span) for span in starts))
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "loop.last",
+        "not loop.last",
+        "loop.revindex0 == 0",
+        "loop.revindex < 3",
+        "loop.index == loop.length",
+        "loop.index == messages | length",
+        "loop.index0 == messages | length - 1",
+        "messages | length - loop.index0 == 1",
+        "loop.nextitem is not defined",
+        "not loop.nextitem",
+        "m == messages[-1]",
+        "m == messages | last",
+        "messages[-1] == m",
+        "messages[loop.index0 + 1] is not defined",
+        "messages[loop.index:] | length == 0",
+        "m.content == (messages | map(attribute='content') | list)[-1]",
+        "messages | selectattr('role', 'equalto', 'user') | list | length == 1",
+        "m == (messages | selectattr('role', 'equalto', 'user') | list)[-1]",
+        "messages[-1].role == 'user'",
+        "(messages | last).role != 'tool'",
+        "messages | length < 40",
+        "messages[3] is defined",
+        "loop.index0 in [messages | length - 1]",
+        "loop.last and m.role == 'user'",
+        "m.role == 'user' and messages[-1].role == 'user'",
+    ],
+)
+def test_a_gate_on_what_comes_later_is_found(condition: str) -> None:
+    gate = "{% if " + condition + " %}"
+    assert opened(HEAD + gate + "Note. {% endif %}" + BODY + "{% endfor %}") == [gate]
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        # through a variable, a namespace, an inline condition, a block, a macro, a filter block
+        (HEAD + "{% set last = loop.last %}{% if last %}Note. {% endif %}" + BODY + "{% endfor %}", "{% if last %}"),
+        (HEAD + "{{ 'Note. ' if loop.last }}" + BODY + "{% endfor %}", "{{ 'Note. ' if loop.last }}"),
+        (HEAD + "{% set t = 'New. ' if loop.last else 'Old. ' %}{{ t }}" + BODY + "{% endfor %}",
+         "{% set t = 'New. ' if loop.last else 'Old. ' %}"),
+        (HEAD + "{% set t %}{% if loop.last %}Note. {% endif %}{% endset %}{{ t }}" + BODY + "{% endfor %}",
+         "{% if loop.last %}"),
+        ("{% macro note(x) %}{% if x %}Note. {% endif %}{% endmacro %}" + HEAD + "{{ note(loop.last) }}" + BODY
+         + "{% endfor %}", "{% if x %}"),
+        ("{% macro frame() %}[{{ caller() }}]{% endmacro %}" + HEAD
+         + "{% call frame() %}{% if loop.last %}Note. {% endif %}{% endcall %}" + BODY + "{% endfor %}",
+         "{% if loop.last %}"),
+        (HEAD + "{% filter upper %}{% if loop.last %}note. {% endif %}{% endfilter %}" + BODY + "{% endfor %}",
+         "{% filter upper %}"),
+        (HEAD + "{% filter upper | trim %}{{ loop.revindex }}{% endfilter %}" + BODY + "{% endfor %}",
+         "{% filter upper | trim %}"),
+        (HEAD + "{% set t | upper | trim %}{{ loop.revindex }}{% endset %}{{ t }}" + BODY + "{% endfor %}", "{{ t }}"),
+        (HEAD + "{% set n = namespace(l=loop.last) %}{% if n.l %}Note. {% endif %}" + BODY + "{% endfor %}",
+         "{% if n.l %}"),
+        # an index that a loop before has found, forwards and backwards
+        (SEEK + HEAD + "{% if loop.index0 == ns.at %}Note. {% endif %}" + BODY + "{% endfor %}",
+         "{% if loop.index0 == ns.at %}"),
+        ("{% set ns = namespace(at=-1, open=true) %}{% for m in messages[::-1] %}"
+         "{% if ns.open and m.role == 'user' %}{% set ns.at = messages | length - 1 - loop.index0 %}"
+         "{% set ns.open = false %}{% endif %}{% endfor %}"
+         + HEAD + "{% if loop.index0 > ns.at %}Note. {% endif %}" + BODY + "{% endfor %}",
+         "{% if loop.index0 > ns.at %}"),
+        ("{% set ns = namespace(at=-1) %}{% for i in range(messages | length) %}{% if messages[i].role == 'user' %}"
+         "{% set ns.at = i %}{% endif %}{% endfor %}"
+         + HEAD + "{% if loop.index0 >= ns.at %}Note. {% endif %}" + BODY + "{% endfor %}",
+         "{% if loop.index0 >= ns.at %}"),
+        # something that comes true in mid-conversation
+        ("{% set ns = namespace(worked=false) %}{% for m in messages %}{% if m.role == 'tool' %}"
+         "{% set ns.worked = true %}{% endif %}{% endfor %}{% if ns.worked %}You have results.{% endif %}" + TURNS,
+         "{% if ns.worked %}"),
+        # a value instead of a branch
+        ("{{ messages | length }} messages." + TURNS, "{{ messages | length }}"),
+        ("{{ messages[-1].content }}" + TURNS, "{{ messages[-1].content }}"),
+        (HEAD + "{{ loop.revindex }} to go. " + BODY + "{% endfor %}", "{{ loop.revindex }}"),
+        # loops ahead
+        (HEAD + "{% for k in messages[loop.index0:] %}{{ k.role }}, {% endfor %}" + BODY + "{% endfor %}",
+         "{% for k in messages[loop.index0:] %}"),
+        (HEAD + "{% for k in range(loop.index, messages | length) %}{{ messages[k].role }}{% endfor %}" + BODY
+         + "{% endfor %}", "{% for k in range(loop.index, messages | length) %}"),
+        # the rest left out
+        (HEAD + "{% if loop.revindex < 3 %}{% continue %}{% endif %}" + BODY + "{% endfor %}",
+         "{% if loop.revindex < 3 %}"),
+        # behind the text, but not at the end of the message
+        (HEAD + BODY + "{% if loop.last %} /hush{% endif %}</{{ m.role }}>{% endfor %}", "{% if loop.last %}"),
+        # behind the conversation
+        (TURNS + "{{ tools | tojson }}", "{{ tools | tojson }}"),
+        (HEAD + "{% endfor %}" + TURNS, "{% for m in messages %}"),
+        # backwards
+        ("{% for m in messages | reverse %}{{ m.content }}{% endfor %}", "{% for m in messages | reverse %}"),
+        # a list that grows
+        ("{% set seen = [] %}{% for m in messages %}{% set _ = seen.append(m.role) %}{% endfor %}"
+         "{{ seen | join }}" + TURNS, "{{ seen | join }}"),
+    ],
+)  # fmt: skip
+def test_dependence_is_followed(text: str, place: str) -> None:
+    assert opened(text + END) == [place]
+
+
+def test_a_macro_within_itself_reads_what_it_names() -> None:
+    macro = "{% macro deep(x) %}{% if x %}{{ deep(x) }}{% endif %}{{ WHAT }}{% endmacro %}"
+    text = macro + HEAD + "{{ deep(m.content) }}" + BODY + "{% endfor %}"
+    assert opened(text.replace("WHAT", "messages | length")) == ["{{ deep(x) }}", "{{ messages | length }}"]
+    assert opened(text.replace("WHAT", "x | upper")) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        TURNS,
+        # a message that shows only when others follow: nothing is lost
+        HEAD.replace("<{{ m.role }}>", "") + "{% if not loop.last %}<m>" + BODY + "{% endif %}{% endfor %}",
+        # the header of the answer inside the loop
+        HEAD + BODY + "{% if loop.last %}<assistant>{% endif %}{% endfor %}",
+        HEAD + BODY + "{{ '</s><assistant>' if loop.last else '</s>' }}{% endfor %}",
+        HEAD + BODY + "{% if m.content %}{% if loop.last %}<assistant>{% endif %}{% endif %}{% endfor %}",
+        # an answer is never last
+        HEAD + "{% if m.role == 'assistant' and loop.last %}Unfinished: {% endif %}" + BODY + "{% endfor %}",
+        # position, not what comes later
+        HEAD + "{% if loop.first %}{{ tools | tojson }}{% endif %}" + BODY + "{% endfor %}",
+        HEAD + "{% if loop.index0 == 0 %}{{ tools | tojson }}{% endif %}" + BODY + "{% endfor %}",
+        HEAD + "{% if loop.previtem and loop.previtem.role == 'tool' %}Then: {% endif %}" + BODY + "{% endfor %}",
+        HEAD + "{% if loop.index0 and messages[loop.index0 - 1].role != m.role %}New. {% endif %}{% endfor %}",
+        HEAD + "{% for k in range(loop.index0 - 1, -1, -1) %}{{ messages[k].role }}{% endfor %}{% endfor %}",
+        "{{ messages[0].content }}" + TURNS,
+        "{% if messages[0].role == 'system' %}{{ messages[0].content }}{% set rest = messages[1:] %}"
+        "{% else %}{% set rest = messages %}{% endif %}"
+        "{% for m in rest %}{% if loop.first %}{{ tools | tojson }}{% endif %}<m>{{ m.content }}{% endfor %}",
+        # found once, by a loop before
+        "{% set ns = namespace(at=-1, found=false) %}{% for m in messages %}{% if not ns.found and m.role == 'user' %}"
+        "{% set ns.at = loop.index0 %}{% set ns.found = true %}{% endif %}{% endfor %}"
+        + HEAD + "{% if loop.index0 == ns.at %}{{ tools | tojson }}{% endif %}" + BODY + "{% endfor %}",
+        "{% set users = messages | selectattr('role', 'equalto', 'user') | list %}"
+        + HEAD + "{% if m == users[0] %}{{ tools | tojson }}{% endif %}" + BODY + "{% endfor %}",
+        "{% set ns = namespace(sys='') %}{% for m in messages %}{% if m.role == 'system' %}"
+        "{% set ns.sys = ns.sys + m.content %}{% endif %}{% endfor %}{{ ns.sys }}" + TURNS,
+        "{% for m in messages if m.role == 'system' %}{{ m.content }}{% endfor %}"
+        "{% for m in messages if m.role != 'system' %}<{{ m.role }}>{{ m.content }}{% endfor %}",
+        # looking back within the same loop
+        "{% set ns = namespace(before='') %}" + HEAD + "{% if ns.before != m.role %}New. {% endif %}"
+        "{% set ns.before = m.role %}" + BODY + "{% endfor %}",
+        # one message ahead, which is there as soon as this is not the last; results of one turn come together
+        HEAD + BODY + "{% if loop.last or messages[loop.index0 + 1].role != 'tool' %}</results>{% endif %}{% endfor %}",
+        HEAD + BODY + "{% if not loop.last and loop.nextitem.role == 'tool' %}, {% endif %}{% endfor %}",
+        # the results behind a turn of calls, up to the next message of another kind
+        HEAD + BODY + "{% if m.tool_calls %}{% set scan = namespace(stop=false) %}"
+        "{% for k in range(loop.index, messages | length) %}{% if scan.stop %}{% elif messages[k].role != 'tool' %}"
+        "{% set scan.stop = true %}{% else %}[{{ messages[k].content }}]{% endif %}{% endfor %}{% endif %}{% endfor %}",
+        # the last of the tools, or of the calls, is not the last message
+        "{% for t in tools %}{{ t | tojson }}{% if not loop.last %}, {% endif %}{% endfor %}" + TURNS,
+        HEAD + "{% for c in m.tool_calls or [] %}{{ c.id }}{% if not loop.last %}, {% endif %}{% endfor %}{% endfor %}",
+        # two arms that say the same
+        HEAD + "{% if loop.last %}{{ m.content }}</m>{% else %}{{ m.content + '</m>' }}{% endif %}{% endfor %}",
+        # a branch that ends the template
+        HEAD + "{% if loop.last and m.role == 'tool' %}{{ raise_exception('no') }}{% endif %}" + BODY + "{% endfor %}",
+        # what the server sets
+        "{% if enable_thinking is defined %}think{% endif %}{% if documents %}{{ documents }}{% endif %}" + TURNS,
+        # a count behind all messages belongs to the tail
+        TURNS + "{{ messages | length }} messages",
+    ],
+)  # fmt: skip
+def test_what_looks_back_is_not_accused(text: str) -> None:
+    assert opened(text + END) == []
+
+
+DROPPED = SEEK + HEAD + "{% if CONDITION %}{{ m.reasoning_content }}{% endif %}" + BODY + "{% endfor %}"
+
+
+def test_thinking_of_earlier_turns() -> None:
+    text = DROPPED.replace("CONDITION", "m.reasoning_content and loop.index0 > ns.at")
+    assert opened(text) == []
+    assert opened(text, thoughts=True) == ["{% if m.reasoning_content and loop.index0 > ns.at %}"]
+    kept = DROPPED.replace("CONDITION", "preserve_thinking or loop.index0 > ns.at")
+    assert opened(kept, thoughts=True) == []
+    # A turn of calls comes behind the last user's message while it is worked on; an answer never does.
+    calls = DROPPED.replace("CONDITION", "m.reasoning_content and (m.tool_calls or loop.index0 > ns.at)")
+    assert opened(calls, thoughts=True) == []
+
+
+def test_what_a_tree_tells_of_its_places() -> None:
+    text = (
+        "{% if tools %}{{ tools | tojson }}{% endif %}{{ strftime_now('%d') }}"
+        "{% if messages[0].content %}S{% endif %}"
+        "{% for m in messages %}{% if loop.last %}{% if m.content %}hush{% endif %}{% endif %}"
+        "{{ m.content }}{% endfor %}"
+    )
+    template = JinjaChatTemplate(text)
+    reading = read_jinja(template)
+
+    def said(span: Span | None) -> str:
+        return "" if span is None else template.source.slice(span)
+
+    at = text.index("hush")
+    word = Span(at, at + 4)
+    assert [said(b.open) for b in reading.via(word)] == [
+        "{% for m in messages %}", "{% if loop.last %}", "{% if m.content %}",
+    ]  # fmt: skip
+    assert [said(b.open) for b in reading.conditions(word)] == ["{% if loop.last %}", "{% if m.content %}"]
+    assert [said(b.open) for b in reading.loops(word)] == ["{% for m in messages %}"]
+    gate = reading.gate(word)
+    assert gate is not None
+    assert said(gate.open) == "{% if loop.last %}"
+    assert said(gate.span) == "{% if loop.last %}{% if m.content %}hush{% endif %}{% endif %}"
+    first = reading.first_on(TOOLS)
+    assert first is not None
+    assert (said(first.open), said(first.span)) == ("{% if tools %}", "{% if tools %}{{ tools | tojson }}{% endif %}")
+    dated = reading.first_on(DATE)
+    assert dated is not None
+    assert said(dated.span) == "{{ strftime_now('%d') }}"
+    tools = reading.condition_on(Span(text.index("{{ tools"), text.index("{{ tools") + 1), TOOLS)
+    assert tools is not None
+    assert said(tools.open) == "{% if tools %}"
+    system = reading.condition_on(Span(text.index("S{%"), text.index("S{%") + 1), SYSTEM)
+    assert system is not None
+    assert reading.conditions(system.span, without=SYSTEM) == ()
+    assert said(reading.conversation) == "{% for m in messages %}"
+
+
+def test_numbers_of_messages() -> None:
+    text = (
+        HEAD + "{% if messages | length > 40 or loop.index0 == 90 or m.content | length > 70 %}x{% endif %}{% endfor %}"
+    )
+    assert reading_of(text).counts == (40,)
+
+
+def test_arms_of_a_chain_are_placed() -> None:
+    arms = "{% if m.role == 'tool' %}T{% elif loop.last %}L{% else %}E{% endif %}"
+    text = "{% for m in messages %}" + arms + ":{{ m.content }}{% endfor %}"
+    reading = reading_of(text)
+    at = text.index("L{% else")
+    assert [text[b.open.start : b.open.end] for b in reading.via(Span(at, at + 1))][1:] == [
+        "{% if m.role == 'tool' %}",
+        "{% elif loop.last %}",
+    ]
+    (place,) = reading.places
+    assert text[place.span.start : place.span.end] == "{% elif loop.last %}L{% else %}E{% endif %}"
+
+
+# -- limits
+
+
+def test_macros_that_double_are_too_complex() -> None:
+    macros = "".join(
+        f"{{% macro m{n}(x) %}}{{{{ m{n + 1}(x) }}}}{{{{ m{n + 1}(x) }}}}{{% endmacro %}}" for n in range(30)
+    )
+    text = macros + "{% macro m30(x) %}{{ x }}{% endmacro %}{{ m0('a') }}" + TURNS
+    with pytest.raises(TooComplex):
+        reading_of(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{% macro a() %}{{ a() }}{% endmacro %}{{ a() if not tools }}" + TURNS,
+        "{% set ns = namespace(t='a') %}" + "{% set ns.t = ns.t + ns.t %}" * 60 + TURNS,
+        "{% set x = 'a' %}" + "{% if m %}{% set x = x + 'b' %}{% endif %}" * 200 + TURNS,
+        "{% for a in tools %}" * 12 + "x" + "{% endfor %}" * 12 + TURNS,
+        "{{ 'a' * 100000000 if not tools }}" + TURNS,
+        "{{ range(100000000) | length if not tools }}" + TURNS,
+    ],
+)
+def test_what_grows_is_bounded(text: str) -> None:
+    try:
+        reading_of(text)
+    except TooComplex:
+        return
+
+
+def test_deep_nesting_ends() -> None:
+    for depth in (50, 90):
+        text = "{% if tools %}" * depth + "x" + "{% endif %}" * depth + TURNS
+        try:
+            assert reading_of(text).places == ()
+        except TooComplex:
+            assert depth > 50
