@@ -34,6 +34,10 @@ _SAID: Mapping[CostKind, str] = {
 }
 _GUESSED = "; by a log without the requests, this is the most that it cost"
 _OPENINGS = "no prompt goes on from the one before although each is longer: something at their very beginning changes"
+_IN_TURN = (
+    "prompts are short and long in turn, and the long ones are read for the most part: tools that a template shows at "
+    "the user's turn alone, or new chats with long texts; a log alone does not say which"
+)
 _SIZE = re.compile(r"\bprompt=(\d+)")
 
 
@@ -86,11 +90,7 @@ def _in_turns(session: Session) -> Iterator[Cost]:
     """Prompts that are short and long in turn: a log alone does not say whether they could have been kept."""
     found = short_and_long(session)
     if found:
-        message = (
-            "prompts are short and long in turn, and the long ones are read for the most part: tools that a template "
-        )
-        message += "shows at the user's turn alone, or new chats with long texts; a log alone does not say which"
-        yield Cost("unknown", sum(tokens for _, tokens in found), None, message, worst(found), settings.UNKNOWN)
+        yield Cost("unknown", sum(tokens for _, tokens in found), None, _IN_TURN, worst(found), settings.UNKNOWN)
 
 
 def _message(lost: Lost) -> str:
@@ -203,18 +203,20 @@ def _of_restart(lost: Lost, on: Conditions, session: Session) -> Iterator[str]:
         sizes = sorted({one.exchange.context for one in session.requests if one.exchange.context})
         if len(sizes) > 1:
             yield f"the requests ask for num_ctx {', '.join(map(str, sizes))}"
+    several = len({start.source for start in on.setup.starts}) > 1
     for start in lost.starts[:3]:
+        line = f"{start.source}:{start.line}" if several else f"log line {start.line}"
         size = f" with num_ctx {start.context}" if start.context else ""
         whose = f" for {start.weights}" if on.setup.router else ""
-        yield f"log line {start.line}: the engine is started{whose}{size}"
+        yield f"{line}: the engine is started{whose}{size}"
 
 
 def _full(session: Session, on: Conditions, cut: bool) -> Iterator[Cost]:
     """Prompts near the end of their context, and those that were cut or refused with nothing to compare them with."""
-    setting = settings.context(on.kind, _longest(session, on))
-    cuts = [(request, request.fresh_tokens) for request in session.requests if truncated(request)]
     if cut:
         return  # what was lost to that is told already, with the same setting
+    setting = settings.context(on.kind, _longest(session, on))
+    cuts = [(request, request.fresh_tokens) for request in session.requests if truncated(request)]
     if cuts:
         said = tuple(dict.fromkeys(truncated(request) for request, _ in cuts))[:2]
         message = f"{counted(len(cuts), 'history')} cut to fit: the model has lost what stood in front"
@@ -260,7 +262,7 @@ def _thinking(session: Session, kind: ServerKind) -> Iterator[Cost]:
 
 def counted(count: int | None, word: str) -> str:
     """A number with its word; None is not known."""
-    if count is None:
-        return f"an unknown number of {counted(0, word)[2:]}"
     plural = f"{word[:-1]}ies" if word.endswith("y") else f"{word}s"
+    if count is None:
+        return f"an unknown number of {plural}"
     return f"{count} {word if count == 1 else plural}"

@@ -127,6 +127,7 @@ def test_logs_of_two_servers_keep_their_line_numbers_apart(tmp_path: Path) -> No
     kinds = {cost.kind: cost for cost in found.costs}
     assert set(kinds) == {"models", "keep-alive"}
     assert kinds["models"].evidence[0].startswith(f"request 1 ({tmp_path / 'a.log'}:7)")
+    assert f"{tmp_path / 'b.log'}:6: the engine is started with num_ctx 8192" in kinds["keep-alive"].evidence
     assert kinds["keep-alive"].evidence[0].startswith(f"request 3 ({tmp_path / 'b.log'}:7)")
 
 
