@@ -13,6 +13,7 @@ from templatefix.analysis.jinjatree_functions import is_text
 from templatefix.analysis.jinjatree_messages import Conversation, truth_of
 from templatefix.analysis.jinjatree_numbers import is_integer, known_integer, plus
 from templatefix.analysis.jinjatree_values import (
+    EMPTY,
     NOTHING,
     UNDEFINED,
     UNPLACED,
