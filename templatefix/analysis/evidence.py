@@ -59,7 +59,7 @@ class Evidence:
         """Whether thinking makes a difference to the template."""
         if isinstance(self.template, GoChatTemplate):
             return any("think" in name for name in self.template.derived.vars)
-        return "think" in self.template.source.text
+        return any(word in self.template.source.text for word in ("think", "reasoning_content"))
 
     @cached_property
     def reading(self) -> Reading | None:
@@ -125,9 +125,10 @@ class Evidence:
         missing = self._missing(shown)
         if not missing:
             return
-        around = [loops_around(count) for count in self.reading.counts]
-        for loop in (*around, *samples(_SEED, _SAMPLES, bool(self._thinking))):
-            run = self.run(loop if self.takes_tools else chat_of(loop))
+        around = [loops_around(count, self.takes_tools) for count in self.reading.counts]
+        sampled = samples(_SEED, _SAMPLES, bool(self._thinking))
+        for loop in (*around, *(sampled if self.takes_tools else map(chat_of, sampled))):
+            run = self.run(loop)
             still = self._missing([*shown, *changes(run, self.reading)]) if run.lost else missing
             if len(still) < len(missing):
                 yield run

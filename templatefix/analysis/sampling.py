@@ -50,18 +50,21 @@ def _calls(random: Random) -> list[Message]:
     return [assistant(text, *calls), *results]
 
 
-def loops_around(count: int) -> Loop:
-    """A core loop whose prompts pass a number of messages."""
+def loops_around(count: int, tools: bool = True) -> Loop:
+    """A core loop whose prompts pass a number of messages; a chat without `tools`."""
     messages: list[Message] = [system("Short answers, Ostravian style.")]
     while len(messages) <= count + 6:
         number = len(messages)
-        messages += [
-            user(f"Question {number}?"),
-            assistant("", call("lumbrel_lookup", shelfmark=f"Qz-{number}")),
-            result("lumbrel_lookup", f"card {number}"),
-            assistant(f"Answer {number}."),
-        ]
-    requests = [r for r in requests_of(messages, TOOLS) if len(r.messages) <= 2 or abs(len(r.messages) - count) <= 5]
+        messages.append(user(f"Question {number}?"))
+        if tools:
+            messages.append(assistant("", call("lumbrel_lookup", shelfmark=f"Qz-{number}")))
+            messages.append(result("lumbrel_lookup", f"card {number}"))
+        messages.append(assistant(f"Answer {number}."))
+    requests = [
+        r
+        for r in requests_of(messages, TOOLS if tools else ())
+        if len(r.messages) <= 2 or abs(len(r.messages) - count) <= 5
+    ]
     return Loop(f"around-{count}-messages", tuple(requests), True)
 
 

@@ -11,6 +11,7 @@ import pytest
 from support.shared import GOLDEN_DATE
 
 from templatefix.analysis.analyse import Analysis, analyse
+from templatefix.analysis.evidence import Evidence
 from templatefix.analysis.findings import Finding
 from templatefix.chat.jinja import JinjaChatTemplate
 from templatefix.chat.rendering import RenderError
@@ -78,6 +79,47 @@ def test_a_date_of_the_server_s_clock() -> None:
     text = "It is {{ strftime_now('%d %B') }}." + HEAD + turns(TURN)
     place = one(found(text), "TF204").span
     assert text[place.start : place.end] == "{{ strftime_now('%d %B') }}"
+
+
+def test_a_dependence_that_no_loop_shows_is_said() -> None:
+    note = "{% if loop.last and 'zanzibar' in m.content %}Note. {% endif %}"
+    analysis = found(HEAD + turns(note + TURN))
+    assert analysis.verdict == "stable"
+    assert analysis.disagreement == ("line 1 depends on later messages as it reads, but no loop shows it",)
+
+
+@pytest.mark.parametrize(
+    ("note", "loop"),
+    [
+        ("{% if messages | length > 217 %}Note. {% endif %}", "around-217-messages"),
+        ("{% if m.reasoning_content and loop.index0 + 9 < messages | length %}Note. {% endif %}", "random-"),
+    ],
+)
+def test_loops_are_looked_for_that_show_what_the_tree_tells(note: str, loop: str) -> None:
+    evidence = Evidence(JinjaChatTemplate(HEAD + turns("<{{ m.role }}>" + note + "{{ m.content }}" + CALLS)))
+    assert evidence.disagreement == ()
+    assert next(run.loop.name for run in evidence.core if run.lost).startswith(loop)
+
+
+def test_chats_are_looked_for_where_there_are_no_tools() -> None:
+    note = "{% if messages | length > 61 %}Note. {% endif %}"
+    analysis = found(turns("<{{ m.role }}>" + note + "{{ m.content }}"))
+    assert (analysis.verdict, analysis.disagreement) == ("unstable", ())
+
+
+def test_what_cannot_be_read_is_judged_by_rendering_alone() -> None:
+    frame = "{% macro frame() %}[{{ caller() }}]{% endmacro %}"
+    text = frame + HEAD + turns("{% call frame(*[]) %}{{ m.role }}{% endcall %}" + TURN)
+    analysis = found(text)
+    assert analysis.verdict == "stable"
+    assert analysis.disagreement == ("the template is too complex to be read: it is judged by rendering alone",)
+
+
+def test_the_branch_that_flips_is_the_place() -> None:
+    text = HEAD + turns("{% if m.role == 'user' %}{% if loop.last %}Question: {% endif %}{% endif %}" + TURN)
+    analysis = found(text)
+    place = one(analysis, "TF202").span
+    assert text[place.start : place.end] in ("{% if loop.last %}", "Question: ", "Question:")
 
 
 THOUGHT = SEEK + turns(
