@@ -33,9 +33,7 @@ class Evaluator(Caller):
 
     def evaluate(self, node: nodes.Node) -> Value:
         """The value of an expression. Raises Raised and TooComplex."""
-        self.budget -= 1
-        if self.budget < 0:
-            raise TooComplex
+        self.spend(1)
         found = _CASES.get(type(node))
         if found is None:
             raise TooComplex

@@ -21,6 +21,7 @@ from templatefix.gotemplate.source import Span
 
 DONE: Final = ("#", "done")  # whether this turn of a loop was left by continue or break
 BROKEN: Final = ("#", "broken")  # whether the loop was left by break
+_SLOTS: Final = 32  # variables that cost as much to join as a node to evaluate
 NEVER: Final = constant(False)
 ROUNDS: Final = 24  # turns of a loop until its variables are settled
 
@@ -35,6 +36,7 @@ class Joiner(Evaluator):
 
     def join_states(self, first: State, second: State, cond: Value) -> None:
         """Go on with either of two states, as a condition decides."""
+        self.spend(len(first) // _SLOTS)
         joined: State = {}
         for slot in {**first, **second}:
             mine, theirs = first.get(slot), second.get(slot)

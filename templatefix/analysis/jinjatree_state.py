@@ -35,7 +35,7 @@ from templatefix.analysis.jinjatree_values import (
     text,
     unknown,
 )
-from templatefix.analysis.reading import DATA, DATE, TAIL, TOOLS
+from templatefix.analysis.reading import DATA, DATE, TAIL, TOOLS, TooComplex
 from templatefix.chat.jinja_layout import Layout
 from templatefix.gotemplate.source import Span
 
@@ -43,7 +43,7 @@ Slot: TypeAlias = tuple[Hashable, str]  # where a variable is kept, and its name
 State: TypeAlias = "dict[Slot, Value]"
 
 UNROLLED: Final = 24  # items of a list that are looked at one by one
-_BUDGET: Final = 150_000  # nodes evaluated
+_BUDGET: Final = 100_000  # nodes evaluated
 
 
 class Raised(Exception):
@@ -87,6 +87,12 @@ class Holder(ABC):
         for name in ("raise_exception", "strftime_now", "namespace", "range", "dict"):
             found[name] = Value(("function", name), "function", truth=True, inner=name)
         return found
+
+    def spend(self, work: int) -> None:
+        """Work was done. Raises TooComplex where it is too much."""
+        self.budget -= work
+        if self.budget < 0:
+            raise TooComplex
 
     def short(self, key: Hashable) -> Hashable:
         """A short name for a key that holds other keys: the same for equal keys."""

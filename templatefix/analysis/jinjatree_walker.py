@@ -125,9 +125,7 @@ class Walker(Printer):
         return self.choice(done, (), inner, span)
 
     def _statement(self, node: nodes.Node) -> list[Item]:
-        self.budget -= 1
-        if self.budget < 0:
-            raise TooComplex
+        self.spend(1)
         found = _STATEMENTS.get(type(node))
         if found is None:
             raise TooComplex
