@@ -41,6 +41,8 @@ class Layout(Skeleton):
 
     def __init__(self, tree: Tree) -> None:
         super().__init__(tree)
+        self._of_loops = {id(n.pipe) for n in self.nodes if isinstance(n, RangeNode)}
+        self._setters = {id(n.pipe): n for n in self.nodes if isinstance(n, ActionNode)}
         self.loops = [n for n in self.nodes if isinstance(n, RangeNode) and self.is_messages(single(n.pipe))]
         self._loop_ids = {id(loop) for loop in self.loops}
 
@@ -86,7 +88,7 @@ class Layout(Skeleton):
         return node is not None and path_of(node) == (name,)
 
     def _is_loop_variable(self, pipe: PipeNode) -> bool:
-        return any(isinstance(n, RangeNode) and n.pipe is pipe for n in self.nodes)
+        return id(pipe) in self._of_loops
 
     def is_messages(self, node: Node | None) -> bool:
         """Whether an operand is the list of messages."""
@@ -193,7 +195,7 @@ class Layout(Skeleton):
 
     def _set_by_looking_ahead(self, pipe: PipeNode, depth: int) -> bool:
         """Whether an assignment stands in a loop over what follows, or under a condition that asks for it."""
-        setter = next((n for n in self.nodes if isinstance(n, ActionNode) and n.pipe is pipe), None)
+        setter = self._setters.get(id(pipe))
         if setter is None or not pipe.is_assign:
             return False
         return any(
@@ -202,7 +204,7 @@ class Layout(Skeleton):
         )
 
     def _set_by_finished_loop(self, pipe: PipeNode, use: VariableNode) -> bool:
-        setter = next((n for n in self.nodes if isinstance(n, ActionNode) and n.pipe is pipe), None)
+        setter = self._setters.get(id(pipe))
         loop = self.loop_of(setter) if setter is not None else None
         return loop is not None and not loop.span.contains(use.span) and not self._set_once(setter, use.ident[0])
 
