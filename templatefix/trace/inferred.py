@@ -11,9 +11,9 @@ from dataclasses import replace
 
 from templatefix.trace.exchange import Exchange
 
-_LONG = 500.0  # milliseconds: shorter readings say nothing
+_LONG = 2000.0  # milliseconds: what is shorter may as well have waited for something else
 _MOST = 0.5  # of a prompt: whoever takes longer than for that much has read it
-_BUSY = 2.5  # times the shortest time for a token of an answer: something else kept the machine busy
+_BUSY = 2.0  # times the shortest time for a token of an answer: something else kept the machine busy
 
 
 def with_inferred(exchanges: Sequence[Exchange]) -> list[Exchange]:

@@ -16,7 +16,7 @@ from templatefix.trace.explain import explain
 from templatefix.trace.patient import ModelSeen, ServerSeen
 
 FLAT = "{{ range .Messages }}<|{{ .Role }}|>{{ .Content }}{{ end }}<|assistant|>"
-SPEED = 1000  # tokens a second
+SPEED = 250  # tokens a second
 GARDEN = "You look after a garden and know what grows in it. " * 60
 LETTERS = "You sum up letters, one after the other. " * 60
 LOADS = 900.0  # milliseconds
@@ -80,6 +80,14 @@ def test_a_machine_that_is_busy_says_nothing(tmp_path: Path, token: float, kinds
     rows = [row(talk(GARDEN, 1), 0, load=LOADS), row(talk(LETTERS, 1), 5), row(talk(GARDEN, 2), 20, token=token)]
     rows += [row(talk(LETTERS, 2), 25, token=token), row(talk(GARDEN, 3), 30, token=token)]
     assert [cost.kind for cost in seen(tmp_path, rows).costs] == kinds
+
+
+def test_a_quick_reading_says_nothing(tmp_path: Path) -> None:
+    """Whatever is read in less than two seconds may as well have waited for something else."""
+    rows = [row(talk(GARDEN, 1), 0, load=LOADS), row(talk(GARDEN, 2), 10), row(talk(GARDEN, 3), 20)]
+    for one in rows:
+        one["answer"][0]["prompt_eval_duration"] = 19 * 10**8
+    assert seen(tmp_path, rows).costs == ()
 
 
 def test_a_request_that_unloads_its_model(tmp_path: Path) -> None:
