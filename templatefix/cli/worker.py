@@ -37,8 +37,8 @@ class Worker(Generic[T]):
         answers, ours = os.pipe()
         self._tasks, self._answers = os.fdopen(tasks, "wb"), os.fdopen(answers, "rb")
         try:
-            self._pid = os.fork()
-            if self._pid == 0:
+            self.pid = os.fork()
+            if self.pid == 0:
                 _serve(work, theirs, ours, (tasks, answers))
         except OSError:
             self._close()
@@ -63,9 +63,9 @@ class Worker(Generic[T]):
     def end(self) -> None:
         """End the process, whatever it does."""
         with suppress(ProcessLookupError):
-            os.kill(self._pid, signal.SIGKILL)
+            os.kill(self.pid, signal.SIGKILL)
         self._close()
-        os.waitpid(self._pid, 0)
+        os.waitpid(self.pid, 0)
 
     def _close(self) -> None:
         for pipe in (self._tasks, self._answers):

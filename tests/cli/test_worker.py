@@ -65,8 +65,8 @@ def test_nothing_is_left_of_a_worker() -> None:
     worker = Worker(lambda _message: time.sleep(600))
     worker.give(b"rest")
     worker.end()
-    with pytest.raises(ChildProcessError):
-        os.waitpid(-1, os.WNOHANG)
+    with pytest.raises(ChildProcessError):  # neither at work nor waiting to be asked for
+        os.waitpid(worker.pid, os.WNOHANG)
 
 
 LINES = st.sampled_from(
