@@ -16,7 +16,9 @@ from templatefix.servers.store import Layer, Store
 from templatefix.servers.tags import TagExists, TagRefused, create_variant
 
 BASE, TAG = "owl:1", "owl:1-prefix-stable"
-JINJA = "{% for message in messages %}<tool_response>{{ message.content }}{% endfor %}{{ tools }}"
+JINJA = (
+    "{% for message in messages %}<tool_response>{{ message.content }}{{ message.tool_calls }}{% endfor %}{{ tools }}"
+)
 
 
 @pytest.fixture(autouse=True)

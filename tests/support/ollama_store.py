@@ -47,6 +47,14 @@ def jinja_capabilities(text: str) -> list[str]:
     return [*(["tools"] if "tools" in text else []), *(["thinking"] if thinks else [])]
 
 
+def jinja_round_trip(text: str) -> bool:
+    """Whether the server takes a Jinja text for one that prints calls and their results."""
+    results = ("tool_response", "tool_results", "ipython", *[f"message.role == {q}tool{q}" for q in "'\""])
+    items = [f"role{before}] == {after}tool{after}" for before in "'\"" for after in "'\""]
+    calls = "tool_calls" in text or "assistant_tool_call" in text
+    return calls and any(mark in text for mark in (*results, *items))
+
+
 @dataclass
 class Model:
     """A tag, read from disk."""
@@ -78,9 +86,9 @@ class Model:
         theirs, derived = set(jinja_capabilities(text)), self.go.derived
         ours = set(derived.capabilities) - {"completion"}
         if len(theirs) > len(ours):
-            better = not derived.round_trip or "tool_response" in text
+            better = not derived.round_trip or jinja_round_trip(text)
         else:
-            better = theirs == ours and "tools" in ours and "tool_response" in text and not derived.round_trip
+            better = theirs == ours and "tools" in ours and jinja_round_trip(text) and not derived.round_trip
         return text if better else ""
 
     @property
