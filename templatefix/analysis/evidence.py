@@ -10,7 +10,6 @@ from functools import cached_property
 from templatefix.analysis.changes import Change, changes
 from templatefix.analysis.dependence import read
 from templatefix.analysis.findings import Cost
-from templatefix.analysis.jinjatree import read_jinja
 from templatefix.analysis.loops import (
     CUT,
     Loop,
@@ -26,7 +25,6 @@ from templatefix.analysis.reading import Place, Reading, TooComplex
 from templatefix.analysis.sampling import chat_of, loops_around, samples
 from templatefix.analysis.stability import LoopRun, run_loop
 from templatefix.chat.go import GoChatTemplate
-from templatefix.chat.jinja import JinjaChatTemplate
 from templatefix.chat.rendering import ChatTemplate, RenderError, SwitchedTemplate
 from templatefix.chat.request import Request
 from templatefix.chat.serving import Serving
@@ -78,6 +76,9 @@ class Evidence:
                 if template.legacy:
                     return None
                 return read(template.tree, template.has_think_tags, thoughts, self.takes_tools)
+            from templatefix.analysis.jinjatree import read_jinja  # with jinja2, which Go templates do without
+            from templatefix.chat.jinja import JinjaChatTemplate
+
             if isinstance(template, JinjaChatTemplate) and template.refusal is None:
                 return read_jinja(template, thoughts, self.takes_tools)
         except (TooComplex, RenderError):
@@ -244,7 +245,7 @@ class Evidence:
             if isinstance(self.template, GoChatTemplate):
                 unasked = self.template.legacy
             else:
-                unasked = not isinstance(self.template, JinjaChatTemplate) or self.template.refusal is not None
+                unasked = not hasattr(self.template, "refusal") or self.template.refusal is not None
             return () if unasked else ("the template is too complex to be read: it is judged by rendering alone",)
         if any(run.error is not None for run in self.core):
             return ()
