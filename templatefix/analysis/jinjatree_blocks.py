@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -40,9 +40,8 @@ class Blocks:
         self._uses: dict[int, tuple[list[str], list[tuple[str, str]]]] = {}
         self.branches: dict[int, Block] = {}  # by the id of the node
         for node in self.walk((nodes.If, nodes.For)):
-            opened = layout.tag(node.lineno)
-            end = max(opened.end, self._ends.get(opened.start, opened.end))
-            self.branches[id(node)] = Block(Span(opened.start, end), self._trimmed(opened), node)  # type: ignore[arg-type]
+            opened = self._trimmed(layout.tag(node.lineno))
+            self.branches[id(node)] = Block(self.span(node), opened, node)  # type: ignore[arg-type]
 
     def _pairs(self) -> Iterator[tuple[int, int]]:
         # An arm of a branch ends where the branch does.
@@ -91,6 +90,11 @@ class Blocks:
         if found is None:
             found = self._spans[at] = self.layout.tag(at)
         return found
+
+    def span(self, node: nodes.Node) -> Span:
+        """From the tag that a block or an arm of a branch begins with to its end."""
+        opened = self.tag(node.lineno)
+        return Span(opened.start, max(opened.end, self._ends.get(opened.start, opened.end)))
 
     def uses(self, macro: nodes.Node) -> tuple[list[str], list[tuple[str, str]]]:
         """The variables that a macro reads, and the members of namespaces that it sets."""
@@ -155,12 +159,3 @@ class Blocks:
     def _tag_start(self, byte: int) -> int:
         source = self.layout.source
         return self.layout.tag(source.char_index(byte)).start
-
-
-def first_places(items: Iterable[Span]) -> tuple[Span, ...]:
-    """Spans in order, those within others left out."""
-    found: list[Span] = []
-    for span in sorted(items, key=lambda each: (each.start, -each.end)):
-        if not found or not found[-1].contains(span):
-            found.append(span)
-    return tuple(found)

@@ -153,7 +153,10 @@ class Printer(Joiner):
         found = opaque(key, read)
         for space, name in targets:
             self._member(self.lookup(space), name, replace(found, key=self.short((key, name))))
-        return replace(found, shape="string")
+        # Whatever tag of it prints it.
+        span = self.blocks.span(macro)
+        item = Item("print", span, self.via, ("print", key), "", found.flags, found.raw, found.moves)
+        return text((item,), key)
 
     def _call_block(self, node: nodes.CallBlock) -> list[Item]:
         self.at(node)

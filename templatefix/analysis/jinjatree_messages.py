@@ -15,7 +15,6 @@ from templatefix.analysis.jinjatree_values import (
     Value,
     constant,
     integer,
-    merge,
     message,
     unknown,
 )
@@ -219,12 +218,6 @@ class Conversation:
         if name == "tool_responses" and self.assumptions.answered:
             return ("assistant",), None
         return (), None
-
-    def join(self, first: Value, second: Value, key: Hashable) -> Value:
-        """Either of two messages."""
-        found = merge(first, second, key)
-        roles = tuple(dict.fromkeys((*first.among, *second.among)))
-        return replace(found, shape="message", among=roles)
 
 
 def truth_of(operator: str, first: Value, second: Value) -> bool | None:

@@ -29,7 +29,6 @@ Shape: TypeAlias = Literal[
     "loop",  # inner: the view of the loop
     "namespace",  # inner: where its members are kept
     "macro",  # inner: its node, and the scope that it sees
-    "method",  # inner: the value it belongs to, and its name
     "function",  # inner: its name
     "other",
 ]

@@ -194,9 +194,15 @@ def test_nothing_that_golden_loops_show_unstable_is_called_stable(
     verdicts: dict[str, set[str]] = defaultdict(set)
     for key, row in jinja_corpus.items():
         try:
-            analysis = analyse(JinjaChatTemplate(row["template"], bos="<|im_start|>", eos="<|im_end|>", date=day))
+            template = JinjaChatTemplate(row["template"], bos="<|im_start|>", eos="<|im_end|>", date=day)
         except RenderError:
             continue
+        analysis = analyse(template)
+        assert analysis.disagreement == (), key
+        if key in shown:
+            reading = Evidence(template).reading
+            assert reading is not None, key
+            assert reading.places, key
         verdicts[analysis.verdict].add(key)
         if analysis.verdict == "unstable":
             assert any(finding.severity == "error" for finding in analysis.findings), key

@@ -189,7 +189,7 @@ heads = st.sampled_from(
 @given(head=heads, over=overs, body=bodies, seed=st.integers(0, 2**32))
 @settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_what_reads_as_stable_never_moves(head: str, over: str, body: str, seed: int) -> None:
-    text = PRELUDE + head + "{% for m in " + over + " %}" + body + "{% endfor %}<assistant>"
+    text = PRELUDE + head + "{% for m in " + over + " %}<{{ m.role }}>" + body + "{% endfor %}<assistant>"
     template = JinjaChatTemplate(text, caps=Caps())
     if template.refusal is not None or read_jinja(template, thoughts=True).places:
         return
@@ -202,20 +202,12 @@ def test_what_reads_as_stable_never_moves(head: str, over: str, body: str, seed:
 def test_each_condition_by_itself(gate: str, inner: str, over: str, form: str) -> None:
     body = form.replace("GATE", gate).replace("INNER", inner)
     template = JinjaChatTemplate(
-        PRELUDE + "{% for m in " + over + " %}" + body + "{% endfor %}<assistant>", caps=Caps()
+        PRELUDE + "{% for m in " + over + " %}<{{ m.role }}>" + body + "{% endfor %}<assistant>", caps=Caps()
     )
     if template.refusal is not None or read_jinja(template, thoughts=True).places:
         return
     for loop in LOOPS:
         assert run_loop(template, loop, template.as_served).lost == (), loop.name
-
-
-@given(head=heads, over=overs, body=bodies)
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-def test_rendering_and_reading_say_the_same_of_what_changes(head: str, over: str, body: str) -> None:
-    text = PRELUDE + head + "{% for m in " + over + " %}" + body + "{% endfor %}<assistant>"
-    evidence = Evidence(JinjaChatTemplate(text, caps=Caps()))
-    assert [said for said in evidence.disagreement if "does not say why" in said] == []
 
 
 @pytest.mark.parametrize("seed", [1, 2])
