@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from templatefix.lab.ab import Arm
     from templatefix.lab.calls import Tags
     from templatefix.lab.figures import AbResult
-    from templatefix.rewrite.patch import PatchResult
+    from templatefix.rewrite.result import PatchResult
     from templatefix.servers import targets
 
 

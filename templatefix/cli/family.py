@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from templatefix.analysis.analyse import Analysis
     from templatefix.chat.jinja import JinjaChatTemplate
     from templatefix.rewrite.family import Replacement
-    from templatefix.rewrite.patch import PatchResult
+    from templatefix.rewrite.result import PatchResult
     from templatefix.servers.targets import Target
 
 
@@ -35,7 +35,7 @@ def replaced(found: Target, select: Collection[str], ignore: Collection[str]) ->
     """What becomes of a model whose Jinja text is in force: a Go template in its place with its proof, or why not."""
     from templatefix.analysis.analyse import analyse
     from templatefix.rewrite.family import NoReplacement
-    from templatefix.rewrite.patch import NO_VERDICT, PatchResult, Refusal
+    from templatefix.rewrite.result import NO_VERDICT, PatchResult, Refusal
     from templatefix.servers.families import BuiltIn, NoFamily
 
     target = in_force(found)

@@ -13,7 +13,7 @@ from templatefix.cli.output import CliError, progress_line
 
 if TYPE_CHECKING:
     from templatefix.chat.jinja import JinjaChatTemplate
-    from templatefix.rewrite.patch import PatchResult
+    from templatefix.rewrite.result import PatchResult
     from templatefix.servers.applied import Applied
     from templatefix.servers.targets import Target
 
@@ -60,7 +60,7 @@ def compared(found: Target, result: PatchResult, program: Path | None) -> tuple[
         return result, None
     from templatefix.analysis.loops import chat_loops, core_loops, thinking_loop
     from templatefix.rewrite.jinja_patch import again
-    from templatefix.rewrite.patch import PatchResult, Refusal
+    from templatefix.rewrite.result import PatchResult, Refusal
     from templatefix.servers.applied import NotAsProved, check_applied
 
     original = cast("JinjaChatTemplate", chat_template_of(found))

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from templatefix.rewrite.candidates import Placement
-    from templatefix.rewrite.patch import PatchResult
+    from templatefix.rewrite.result import PatchResult
     from templatefix.servers import targets
     from templatefix.servers.tags import TagReport
 
@@ -184,7 +184,8 @@ def _copy(found: targets.Target, result: PatchResult, out: str, force: bool, yes
 
 
 def _patched(found: targets.Target, wish: _Wish, *, to_file: bool) -> PatchResult:
-    from templatefix.rewrite.patch import PatchResult, Refusal, patch
+    from templatefix.rewrite.patch import patch
+    from templatefix.rewrite.result import PatchResult, Refusal
 
     if not to_file and family.in_force(found) is not None:
         return family.replaced(found, wish.select, wish.ignore)

@@ -7,8 +7,8 @@ import textwrap
 from collections.abc import Iterator
 
 from templatefix.report.style import PLAIN, Style
-from templatefix.rewrite.patch import PatchResult
 from templatefix.rewrite.proof import NAMES
+from templatefix.rewrite.result import PatchResult
 
 WIDTH = 80
 _PLACES = {"system": "in the system block", "first-user": "in the first user message"}

@@ -17,8 +17,8 @@ from templatefix.report.pictures import span_lines
 from templatefix.report.upstream_prompts import Excerpts, excerpts
 from templatefix.report.upstream_requests import Pair, Repo, commands, smallest_pair
 from templatefix.report.upstream_words import SENT_BY, main_finding, notes, sentences, title
-from templatefix.rewrite.patch import PatchResult
 from templatefix.rewrite.proof import NAMES
+from templatefix.rewrite.result import PatchResult
 
 TEMPLATE = "upstream.md.j2"
 

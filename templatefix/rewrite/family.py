@@ -18,9 +18,9 @@ from templatefix.analysis.stability import LoopRun
 from templatefix.chat.go import GoChatTemplate
 from templatefix.chat.rendering import RenderError, Rendering
 from templatefix.chat.request import Request
-from templatefix.rewrite.patch import PatchResult
 from templatefix.rewrite.patch import patch as patch_go
 from templatefix.rewrite.proof import Baseline, Check, Proof
+from templatefix.rewrite.result import PatchResult
 from templatefix.rewrite.words import Word, words_of
 
 if TYPE_CHECKING:

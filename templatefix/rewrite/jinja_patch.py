@@ -23,8 +23,8 @@ from templatefix.rewrite.jinja_objects import repair_objects
 from templatefix.rewrite.jinja_repairs import JinjaRepair
 from templatefix.rewrite.jinja_tags import JinjaTags
 from templatefix.rewrite.kept import has_thoughts
-from templatefix.rewrite.patch import ADAPTED, FAILS, NO_VERDICT, STRUCTS, PatchResult, Refusal, with_repairs
 from templatefix.rewrite.proof import Baseline, Check, Proof, declined, prove
+from templatefix.rewrite.result import ADAPTED, FAILS, NO_VERDICT, STRUCTS, PatchResult, Refusal, with_repairs
 from templatefix.rewrite.spending import PatchBudget, TooSlow, refuse_cut
 from templatefix.rewrite.traits import names_used
 from templatefix.rewrite.words import count, words_of

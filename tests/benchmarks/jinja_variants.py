@@ -18,7 +18,7 @@ from templatefix.analysis.loops import chat_loops, core_loops, thinking_loop
 from templatefix.chat.jinja import JinjaChatTemplate
 from templatefix.chat.rendering import RenderError
 from templatefix.rewrite.jinja_patch import again, patch_jinja, switch_of
-from templatefix.rewrite.patch import PatchResult
+from templatefix.rewrite.result import PatchResult
 from templatefix.servers.applied import NotAsProved, check_applied
 
 CORPUS = Path(__file__).resolve().parents[2].parent / "shared" / "corpus" / "jinja_templates.jsonl"

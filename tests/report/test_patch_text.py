@@ -8,8 +8,8 @@ from templatefix.analysis.findings import Finding
 from templatefix.gotemplate.source import Span
 from templatefix.report.patch_text import file_diff, patch_text
 from templatefix.report.style import Style
-from templatefix.rewrite.patch import PatchResult, Refusal
 from templatefix.rewrite.proof import NAMES, Check, Proof
+from templatefix.rewrite.result import PatchResult, Refusal
 
 PROOF = Proof({name: Check(True, 7) for name in NAMES})
 LATE = Finding("TF205", "late-system-moves-up", "warning", "It moves up.", Span(0, 1), "late", 1, False, None)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from templatefix.chat.go import GoChatTemplate
-from templatefix.rewrite.patch import PatchResult, patch
+from templatefix.rewrite.patch import patch
+from templatefix.rewrite.result import PatchResult
 
 TEMPLATE = """{{- if or .System .Tools }}<s>{{ .System }}{{ range .Tools }}
 {{ . }}{{ end }}</s>{{ end }}

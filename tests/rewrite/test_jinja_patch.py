@@ -10,8 +10,8 @@ from templatefix.chat.jinja import JinjaChatTemplate
 from templatefix.chat.request import Request
 from templatefix.rewrite import patch as patching
 from templatefix.rewrite.jinja_patch import patch_jinja, switch_of
-from templatefix.rewrite.patch import PatchResult
 from templatefix.rewrite.proof import NAMES, Baseline, prove
+from templatefix.rewrite.result import PatchResult
 from templatefix.rewrite.traits import names_used
 
 CALLS = """\

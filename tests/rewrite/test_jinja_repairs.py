@@ -15,8 +15,8 @@ from templatefix.chat.rendering import RenderError
 from templatefix.chat.request import Request
 from templatefix.rewrite.jinja_calls import calls_apart
 from templatefix.rewrite.jinja_patch import patch_jinja
-from templatefix.rewrite.patch import PatchResult
 from templatefix.rewrite.proof import NAMES
+from templatefix.rewrite.result import PatchResult
 
 JSON_CALLS = "{% for c in m.tool_calls or [] %}[{{ c.function.name }} {{ c.function.arguments | tojson }}]{% endfor %}"
 HEAD = "{% if tools %}<tools>{{ tools | tojson }}</tools>{% endif %}"

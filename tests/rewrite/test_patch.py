@@ -10,8 +10,9 @@ from templatefix.analysis.analyse import analyse
 from templatefix.chat.go import GoChatTemplate
 from templatefix.chat.request import Request
 from templatefix.gotemplate.runtime import Limits
-from templatefix.rewrite.patch import PatchResult, patch
+from templatefix.rewrite.patch import patch
 from templatefix.rewrite.proof import NAMES
+from templatefix.rewrite.result import PatchResult
 
 LAYOUTS = Path(__file__).parent / "layouts"
 

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from templatefix.chat.go import GoChatTemplate
-from templatefix.rewrite.patch import PatchResult, patch
+from templatefix.rewrite.patch import patch
 from templatefix.rewrite.proof import Baseline, Proof, prove
+from templatefix.rewrite.result import PatchResult
 
 LAYOUTS = Path(__file__).parent / "layouts"
 

@@ -12,7 +12,8 @@ from templatefix.chat.jinja import JinjaChatTemplate
 from templatefix.chat.rendering import ChatTemplate
 from templatefix.rewrite import jinja_patch, spending
 from templatefix.rewrite import patch as patching
-from templatefix.rewrite.patch import PatchResult, patch
+from templatefix.rewrite.patch import patch
+from templatefix.rewrite.result import PatchResult
 from templatefix.rewrite.spending import WORK, PatchBudget
 
 GO = (Path(__file__).parent / "layouts" / "count-of-rest.tmpl").read_text(encoding="utf-8")
