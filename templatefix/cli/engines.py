@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -11,6 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from templatefix.cli.experiment import Experiment, model_of
+from templatefix.cli.inputs import program_path
 from templatefix.cli.output import CliError, complain, confirm, progress_line
 
 if TYPE_CHECKING:
@@ -108,8 +108,8 @@ def ab_on_llama_server(arms: Sequence[Arm], options: ServerOptions, first: Targe
     if options.program is not None or options.model is not None:
         with _plain_errors(), ExitStack() as stack:
             stack.callback(show, "")
-            program, weights = _program(options), _weights(arms, options, first)
-            arms = [replace(arm, engine=_started(arm, program, weights, options, stack, show)) for arm in arms]
+            server, weights = _program(options), _weights(arms, options, first)
+            arms = [replace(arm, engine=_started(arm, server, weights, options, stack, show)) for arm in arms]
             return _run(arms, options, show)
     with _plain_errors():
         engine = LlamaServerEngine(LlamaServer(_url(options, "http://127.0.0.1:8080")))
@@ -119,10 +119,7 @@ def ab_on_llama_server(arms: Sequence[Arm], options: ServerOptions, first: Targe
 def _program(options: ServerOptions) -> Path:
     if options.program is None or options.url is not None:
         raise CliError("--server-bin starts a llama-server: --model goes with it, --url does not")
-    found = shutil.which(os.path.expanduser(options.program))
-    if found is None:
-        raise CliError(f"there is no program {options.program}")
-    return Path(found).absolute()
+    return program_path(options.program)
 
 
 def _weights(arms: Sequence[Arm], options: ServerOptions, first: Target) -> Standin:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -113,6 +115,14 @@ def chat_template_of(
         return JinjaChatTemplate(target.source.text, bos=bos, eos=eos, date=date, caps=told.caps)
     except RenderError as error:
         raise CliError(explained(error, target)) from error
+
+
+def program_path(name: str) -> Path:
+    """A program by its path or its name on the PATH; raises CliError where there is none."""
+    found = shutil.which(os.path.expanduser(name))
+    if found is None:
+        raise CliError(f"there is no program {name}")
+    return Path(found).absolute()
 
 
 def known(option: str, value: str, allowed: Sequence[T]) -> T:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from templatefix.cli.inputs import chat_template_of
-from templatefix.cli.output import CliError, progress_line
+from templatefix.cli.inputs import chat_template_of, program_path
+from templatefix.cli.output import CliError, complain, progress_line
 
 if TYPE_CHECKING:
     from templatefix.chat.jinja import JinjaChatTemplate
@@ -44,24 +43,22 @@ class LlamaRenders:
         return {"program": str(self.program), "equal": self.found.prompts, "refused": self.found.refused}
 
 
-def program_of(given: str | None) -> Path | None:
-    """The program asked for, else the one on the PATH, if any; raises CliError where the one asked for is not there."""
-    found = shutil.which(os.path.expanduser(given or PROGRAM))
-    if found is None and given is not None:
-        raise CliError(f"there is no program {given}")
-    return None if found is None else Path(found).absolute()
+def compared(found: Target, result: PatchResult, named: str | None) -> tuple[PatchResult, LlamaRenders | None]:
+    """A variant with what the program makes of it; a variant that it renders otherwise is refused.
 
-
-def compared(found: Target, result: PatchResult, program: Path | None) -> tuple[PatchResult, LlamaRenders | None]:
-    """A variant with what the program makes of it; a variant that it renders otherwise is refused."""
+    Raises CliError where a program that was named does not work; one on the PATH is passed over with a word.
+    """
     from templatefix.rewrite.family import Replacement
 
-    if program is None or not result.changed or found.jinja is None or isinstance(result, Replacement):
+    path = program_path(named) if named is not None else shutil.which(PROGRAM)
+    if path is None or not result.changed or found.jinja is None or isinstance(result, Replacement):
         return result, None
+    program = Path(path).absolute()
+    from templatefix.analysis.analyse import analyse
     from templatefix.analysis.loops import chat_loops, core_loops, thinking_loop
     from templatefix.rewrite.jinja_patch import again
-    from templatefix.rewrite.result import PatchResult, Refusal
     from templatefix.servers.applied import NotAsProved, check_applied
+    from templatefix.servers.errors import ServerError
 
     original = cast("JinjaChatTemplate", chat_template_of(found))
     loops = [*(core_loops() if result.tools else ()), *chat_loops(), thinking_loop()]
@@ -70,9 +67,13 @@ def compared(found: Target, result: PatchResult, program: Path | None) -> tuple[
     try:
         made = check_applied(program, again(original, result.template), original, loops)
     except NotAsProved as error:
-        refused = tuple([Refusal(code, str(error)) for code in result.applied or ("",)])
-        text = result.original
-        return PatchResult(text, text, False, refused=refused, placement=result.placement, tools=result.tools), None
+        return result.declined(str(error), analyse(original).findings), None
+    except ServerError as error:
+        sentence = f"the variant could not be compared with a llama-server: {error}"
+        if named is not None:
+            raise CliError(sentence) from error
+        complain(sentence)
+        return result, None
     finally:
         show("")
     return result, LlamaRenders(program, made)

@@ -66,43 +66,17 @@ def run(
     """
     known("--format", form, ("text", "json"))
     where = known("--placement", placement, PLACEMENTS)
-    if every and (output is not None or tag is not None or gguf is not None):
-        raise CliError("--all makes a tag of every model that needs it; -o, --gguf and --tag are for one")
+    if every and any(given is not None for given in (output, tag, gguf, server_bin)):
+        raise CliError("--all makes a tag of every model that needs it; -o, --gguf, --tag and --server-bin are for one")
     chosen, left_out = codes(select), codes(ignore)
     selected(rules_of(None), chosen, left_out)  # a code that no rule has is a slip, not a choice
-    wish = _Wish(where, chosen, left_out, keep_thinking)
+    wish, where_to = _Wish(where, chosen, left_out, keep_thinking, server_bin), _Outputs(output, tag, gguf)
     if every:
         return _all(wish, dry_run, force, yes, form)
     (name,) = all_or([target] if target else [], False)
     found = resolved(name, kind)
-    if tag is not None and found.shown is None:
-        raise CliError(f"--tag is for models on a server, and {name} is none")
-    if tag is not None and output is not None and found.jinja is not None:
-        raise CliError("-o writes the variant of the Jinja text, --tag names a tag with another template: ask for one")
-    if gguf is not None and found.kind != "gguf":
-        raise CliError(f"--gguf copies a GGUF file, and {name} is none")
-    if server_bin is not None and found.jinja is None:
-        raise CliError(f"--server-bin is for Jinja templates, and that of {name} is none")
-    program = llama_renders.program_of(server_bin)
-    result = _patched(found, wish, to_file=output is not None)
-    result, renders = llama_renders.compared(found, result, program)
-    code = int(bool(result.refused) and not result.changed)
-    if form == "text":
-        show(found, result, to_error=output == "-")
-        if renders is not None:
-            write(f"\n{renders.text()}\n", sys.stderr if output == "-" else sys.stdout)
-    report = None
-    if result.changed and not dry_run:
-        if output is not None:
-            save(output, _written(found, result))
-        if gguf is not None:
-            _copy(found, result, gguf, force, yes, form)
-        if found.shown is not None and (output is None or (tag is not None and found.jinja is None)):
-            report, code = _tagged(found, result, tag, force, yes)
-    _end(found, result, report, form, _command(found, output, gguf), renders)
-    if form == "text" and result.changed and output != "-" and report is None and gguf is None:
-        say(_where(output, dry_run, found))
-    return code
+    _usable(found, wish, where_to)
+    return _one(found, wish, where_to, dry_run, force, yes, form)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +87,59 @@ class _Wish:
     select: Collection[str]
     ignore: Collection[str]
     keep_thinking: bool
+    program: str | None = None  # a llama-server to compare with
+
+
+@dataclass(frozen=True, slots=True)
+class _Outputs:
+    """Where the command line wants a variant: a file, a tag, a copy of a GGUF file."""
+
+    output: str | None
+    tag: str | None
+    gguf: str | None
+
+
+def _usable(found: targets.Target, wish: _Wish, where: _Outputs) -> None:
+    """Raise CliError for an option that a target has no use for."""
+    name, replaced = found.name, where.output is None and family.in_force(found) is not None
+    if where.tag is not None and found.shown is None:
+        raise CliError(f"--tag is for models on a server, and {name} is none")
+    if where.tag is not None and where.output is not None and found.jinja is not None:
+        raise CliError("-o writes the variant of the Jinja text, --tag names a tag with another template: ask for one")
+    if where.gguf is not None and found.kind != "gguf":
+        raise CliError(f"--gguf copies a GGUF file, and {name} is none")
+    jinja = found.jinja is not None or replaced
+    for option, given in (("--server-bin", wish.program is not None), ("--keep-thinking", wish.keep_thinking)):
+        if given and not jinja:
+            raise CliError(f"{option} is for Jinja templates, and that of {name} is none")
+    for option, given in (
+        ("--server-bin", wish.program is not None),
+        ("--placement first-user", wish.placement == "first-user"),
+    ):
+        if given and replaced:
+            raise CliError(f"{option} is for variants of a Jinja text (-o FILE); {name} gets another template")
+
+
+def _one(found: targets.Target, wish: _Wish, where: _Outputs, dry_run: bool, force: bool, yes: bool, form: str) -> int:
+    result = _patched(found, wish, to_file=where.output is not None)
+    result, renders = llama_renders.compared(found, result, wish.program)
+    code = int(bool(result.refused) and not result.changed)
+    if form == "text":
+        show(found, result, to_error=where.output == "-")
+        if renders is not None:
+            write(f"\n{renders.text()}\n", sys.stderr if where.output == "-" else sys.stdout)
+    report = None
+    if result.changed and not dry_run:
+        if where.output is not None:
+            save(where.output, _written(found, result))
+        if where.gguf is not None:
+            _copy(found, result, where.gguf, force, yes, form)
+        if found.shown is not None and (where.output is None or (where.tag is not None and found.jinja is None)):
+            report, code = _tagged(found, result, where.tag, force, yes)
+    _end(found, result, report, form, _command(found, where.output, where.gguf), renders)
+    if form == "text" and result.changed and where.output != "-" and report is None and where.gguf is None:
+        say(_where(where.output, dry_run, found))
+    return code
 
 
 def _all(wish: _Wish, dry_run: bool, force: bool, yes: bool, form: str) -> int:

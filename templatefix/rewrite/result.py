@@ -53,6 +53,19 @@ class PatchResult:
         lines = difflib.unified_diff(before, after, f"a/{name}", f"b/{name}")
         return "".join([line if line.endswith("\n") else line + "\n\\ No newline at end of file\n" for line in lines])
 
+    def declined(self, reason: str, findings: Sequence[Finding]) -> PatchResult:
+        """The original untouched, since its variant will not do; `findings` are those of the original."""
+        refused = tuple([Refusal(code, reason) for code in self.applied or ("",)])
+        return PatchResult(
+            self.original,
+            self.original,
+            False,
+            refused=refused,
+            placement=self.placement,
+            remaining=tuple(findings),
+            tools=self.tools,
+        )
+
     def to_json(self, target: str) -> dict[str, Any]:
         """The JSON of `patch`; `tag` is for the caller to fill in."""
         remaining = [{"code": f.code, "severity": f.severity, "message": f.message} for f in self.remaining]

@@ -12,8 +12,9 @@ from typing import Any
 
 from templatefix.analysis.loops import Loop
 from templatefix.chat.jinja import JinjaChatTemplate
+from templatefix.chat.rendering import RenderError
 from templatefix.chat.request import Request
-from templatefix.servers.errors import ServerError, ServerRefused
+from templatefix.servers.errors import ServerError, ServerRefused, ServerUnreachable
 from templatefix.servers.llama_server import LlamaServer
 from templatefix.servers.llama_start import started
 from templatefix.servers.openai_api import openai_messages
@@ -21,6 +22,9 @@ from templatefix.servers.standin import standin_bytes
 from templatefix.servers.tokenizer import PREFIX, Tokenizer, byte_level
 
 _OPTIONS = ("-c", "512", "--no-warmup")  # nothing is read or generated
+_PLAIN = (
+    "{% for message in messages %}{{ message.role }}: {{ message.content }}\n{% endfor %}"  # that every server takes
+)
 
 
 class NotAsProved(Exception):
@@ -42,7 +46,7 @@ def check_applied(
     """Render the loops with the program's own `/apply-template`, and compare every prompt with ours.
 
     What the server refuses of the variant it must refuse of the original as well. Raises NotAsProved at the first
-    difference.
+    difference, and ServerError where the program does not work, whatever the template.
     """
     requests = [
         (f"request {step} of the loop {loop.name}", request)
@@ -56,6 +60,7 @@ def check_applied(
         except _Refused as refusal:
             if not before.refuses(None):
                 raise NotAsProved(str(refusal)) from refusal
+            _start(program)
             return Applied(0, len(requests), str(refusal))
         ours = _as_on(server, variant)
         reasons = []
@@ -67,9 +72,25 @@ def check_applied(
                     raise NotAsProved(f"llama-server refuses {where}: {refusal}") from refusal
                 reasons.append(str(refusal))
             else:
-                if theirs != ours.render(request).text:
+                if theirs != _rendered(ours, request):
                     raise NotAsProved(f"llama-server's own render of {where} is not ours")
     return Applied(len(requests) - len(reasons), len(reasons), *reasons[:1])
+
+
+def _start(program: Path) -> None:
+    """Raise ServerError where the program starts with no template at all."""
+    try:
+        with _serving(program, JinjaChatTemplate(_PLAIN)):
+            pass
+    except _Refused as error:
+        raise ServerUnreachable(str(error)) from error
+
+
+def _rendered(template: JinjaChatTemplate, request: Request) -> str | None:
+    try:
+        return template.render(request).text
+    except RenderError:
+        return None
 
 
 class _Refused(Exception):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 from pathlib import Path
@@ -108,3 +109,21 @@ def test_programs_that_cannot_be_used(templatefix: Any, files: Path, given: tupl
     (files / "go.tmpl").write_text("{{ range .Messages }}{{ .Content }}{{ end }}")
     done = templatefix("patch", *given)
     assert (done.code, done.err.strip()) == (2, f"templatefix: {said}")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the program is a shell script")
+def test_a_program_that_does_not_work_proves_nothing(
+    templatefix: Any, files: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (files / "llama-server").write_text("#!/bin/sh\necho no library\nexit 1\n")
+    (files / "llama-server").chmod(0o755)
+    said = "could not be compared with a llama-server: "
+    named = templatefix(
+        "patch", "forgetful.jinja", "--keep-thinking", "--server-bin", "./llama-server", "-o", "a.jinja"
+    )
+    assert (named.code, (files / "a.jinja").exists()) == (2, False)
+    assert said in named.err
+    monkeypatch.setenv("PATH", str(files), prepend=os.pathsep)
+    found = templatefix("patch", "forgetful.jinja", "--keep-thinking", "-o", "a.jinja")
+    assert (found.code, (files / "a.jinja").exists()) == (0, True)
+    assert said in found.err

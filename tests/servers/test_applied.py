@@ -13,6 +13,7 @@ from templatefix.analysis.loops import core_loops, thinking_loop
 from templatefix.chat.jinja import JinjaChatTemplate
 from templatefix.chat.jinja_values import Caps
 from templatefix.servers.applied import Applied, NotAsProved, check_applied
+from templatefix.servers.errors import ServerUnreachable
 
 LOOPS = (core_loops()[0], core_loops()[2], thinking_loop())  # one call, several at once, thoughts
 PROMPTS = sum(len(loop.requests) for loop in LOOPS)
@@ -63,8 +64,20 @@ def test_what_both_are_refused_is_passed_over(program: Path) -> None:
     assert (found.prompts, found.refused) == (PROMPTS - refused, refused)
 
 
-def test_a_program_that_does_not_start_is_no_fault_of_the_variant(tmp_path: Path) -> None:
+def test_a_program_that_does_not_start_proves_nothing(tmp_path: Path) -> None:
     broken = tmp_path / "broken"
     broken.write_text("#!/bin/sh\necho no library\nexit 1\n")
     broken.chmod(0o755)
-    assert check_applied(broken, PLAIN, PLAIN, LOOPS) == Applied(0, PROMPTS, f"{broken} did not start: no library")
+    with pytest.raises(ServerUnreachable, match=r"broken did not start: no library$"):
+        check_applied(broken, PLAIN, PLAIN, LOOPS)
+
+
+def test_what_only_the_server_renders_is_a_difference(program: Path) -> None:
+    # Without parts of a content the server hands it on as text; we were told to make parts, which have no length here.
+    told = Caps(supports_string_content=False)
+    picky = "{% if messages[0].content is not string %}{{ raise_exception('text only') }}{% endif %}" + FORGETFUL
+    ours = JinjaChatTemplate(picky, caps=told)
+    with pytest.raises(
+        NotAsProved, match=r"^llama-server's own render of request 1 of the loop single-call is not ours$"
+    ):
+        check_applied(program, ours, ours, LOOPS)
