@@ -6,6 +6,7 @@ import datetime
 import re
 from collections.abc import Iterable, Mapping
 from copy import copy
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, Final, Literal
 
@@ -86,6 +87,31 @@ class JinjaChatTemplate:
     def with_kwargs(self, kwargs: Mapping[str, Any]) -> JinjaChatTemplate:
         """The same template with more of the variables that a client or `--chat-template-kwargs` sets."""
         return self._again(kwargs={**self.kwargs, **kwargs})
+
+    def with_text(self, text: str, *, bos: str | None = None, eos: str | None = None) -> JinjaChatTemplate:
+        """The same template with another text, or on a server whose model has other tokens; raises RenderError.
+
+        What a server told of its abilities is true of the other as well, but for those that the change has changed as
+        far as trying both tells.
+        """
+        other = JinjaChatTemplate(
+            Source(text, self.source.name),
+            bos=self.bos if bos is None else bos,
+            eos=self.eos if eos is None else eos,
+            date=self.date,
+            kwargs=self.kwargs,
+        )
+        if self._given is not None:
+            before, after, other._given = self._found, other._found, self._given
+            if isinstance(before, Caps) and isinstance(after, Caps):
+                other._given = self._given.changed(before, after)
+        return other
+
+    def untold(self) -> JinjaChatTemplate:
+        """The same template as if no server had told of it: what it can do is found out by trying."""
+        other = self._again()
+        other._given = None
+        return other
 
     def _again(
         self, *, date: datetime.date | None = None, kwargs: Mapping[str, Any] | None = None
@@ -171,7 +197,7 @@ class JinjaChatTemplate:
         content = last.get("content") or ""
         if not isinstance(content, str):
             raise RequestError("the last message's content must be a string")
-        data = self._data(Request(request.messages[:-1], request.tools, request.think, request.think_level))
+        data = self._data(replace(request, messages=request.messages[:-1]))
         plain, asked = self._pieces(data, False), self._pieces(data, True)
         index = len(request.messages) - 1
         begun = _behind(asked, _common(_joined(plain), _joined(asked)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Final
 
 from templatefix.chat.jinja_text import Text, datum, join_texts
@@ -34,6 +34,11 @@ class Caps:
         """Read a server's `chat_template_caps`; what it does not say is as usual."""
         known = {field.name for field in fields(cls)}
         return cls(**{name: bool(value) for name, value in told.items() if name in known})
+
+    def changed(self, before: Caps, after: Caps) -> Caps:
+        """These, with what is different after a change as it is then."""
+        old, new = asdict(before), asdict(after)
+        return replace(self, **{name: value for name, value in new.items() if value != old[name]})
 
 
 class Record(dict[Any, Any]):

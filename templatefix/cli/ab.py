@@ -202,9 +202,7 @@ def _variant(target: targets.Target, arm: Arm, keep_thinking: bool) -> Arm:
     if arm.template.kind == "go":
         template = GoChatTemplate(result.template)
     else:
-        from templatefix.rewrite.jinja_patch import again
-
-        template = again(cast("JinjaChatTemplate", arm.template), result.template)
+        template = cast("JinjaChatTemplate", arm.template).with_text(result.template)
     return Arm(f"{target.name}, patched", template, arm.served, tags=_tags(template))
 
 

@@ -197,7 +197,7 @@ def _with_text(template: ChatTemplate, text: str) -> ChatTemplate:
     from templatefix.chat.jinja import JinjaChatTemplate
 
     assert isinstance(template, JinjaChatTemplate)
-    return JinjaChatTemplate(text, bos=template.bos, eos=template.eos, date=template.date, kwargs=template.kwargs)
+    return template.with_text(text)
 
 
 def _measured(file: str) -> dict[str, Any]:

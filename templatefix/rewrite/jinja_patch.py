@@ -336,7 +336,7 @@ class _Search:
             if text in self.seen or text == template.source.text or len(self.seen) > _TRIALS:
                 return None
             self.seen.add(text)
-            return again(template, text)
+            return template.with_text(text)
         except (ValueError, RenderError):
             return None
 

@@ -10,7 +10,6 @@ from templatefix.chat.jinja import JinjaChatTemplate
 from templatefix.chat.rendering import RenderError, Rendering
 from templatefix.chat.request import Request
 from templatefix.gotemplate.edits import Edit, apply_edits
-from templatefix.gotemplate.source import Source
 from templatefix.rewrite.proof import Baseline, Check
 from templatefix.rewrite.traits import derived_traits
 
@@ -26,10 +25,9 @@ class JinjaRepair:
 
 
 def edited(template: JinjaChatTemplate, edits: Sequence[Edit]) -> JinjaChatTemplate | None:
-    """The template with edits made, what the server finds out about it found out anew; None where it is none."""
+    """The template with edits made; None where it is none."""
     try:
-        text = Source(apply_edits(template.source, edits), template.source.name)
-        return JinjaChatTemplate(text, bos=template.bos, eos=template.eos, date=template.date, kwargs=template.kwargs)
+        return template.with_text(apply_edits(template.source, edits))
     except (ValueError, RenderError):
         return None
 

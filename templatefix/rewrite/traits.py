@@ -50,7 +50,7 @@ def derived_traits(template: ChatTemplate) -> Mapping[str, object]:
 
 def _tried(template: JinjaChatTemplate) -> Mapping[str, object]:
     """What llama-server finds out by trying a template, found out anew whatever a server said of it before."""
-    fresh = type(template)(template.source, bos=template.bos, eos=template.eos, date=template.date)
+    fresh = template.untold()
     try:
         told = {name.replace("_", " "): value for name, value in asdict(fresh.caps).items()}
     except RenderError as error:  # beyond limits

@@ -17,7 +17,7 @@ from templatefix.analysis.analyse import analyse
 from templatefix.analysis.loops import chat_loops, core_loops, thinking_loop
 from templatefix.chat.jinja import JinjaChatTemplate
 from templatefix.chat.rendering import RenderError
-from templatefix.rewrite.jinja_patch import again, patch_jinja, switch_of
+from templatefix.rewrite.jinja_patch import patch_jinja, switch_of
 from templatefix.rewrite.result import PatchResult
 from templatefix.servers.applied import NotAsProved, check_applied
 
@@ -52,7 +52,7 @@ def _compared(program: Path | None, template: JinjaChatTemplate, result: PatchRe
         return ""
     loops = [*(core_loops() if result.tools else ()), *chat_loops(), thinking_loop()]
     try:
-        made = check_applied(program, again(template, result.template), template, loops)
+        made = check_applied(program, template.with_text(result.template), template, loops)
     except NotAsProved as error:
         return str(error)
     return f"{made.prompts} prompts equal, {made.refused} refused"

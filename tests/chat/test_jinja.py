@@ -242,3 +242,36 @@ def test_variables_of_a_client() -> None:
     template = JinjaChatTemplate("{{ mood }}" + LOOP)
     assert template.with_kwargs({"mood": "calm "}).render_text(HI) == "calm hi"
     assert template.render_text(HI) == "hi"
+
+
+SHOWN = "{{ bos_token }}|{{ eos_token }}|{{ date_string }}|{{ mood }}"
+
+
+def test_another_text_has_all_that_was_said_of_the_first() -> None:
+    options: Any = {"bos": "<s>", "eos": "</s>", "date": datetime.date(2026, 11, 29), "kwargs": {"mood": "calm"}}
+    told = Caps(supports_system_role=False)
+    template = JinjaChatTemplate(Source(LOOP, "name.jinja"), caps=told, **options)
+    other = template.with_text(SHOWN + "{% for m in messages %}{{ m.role }}{% endfor %}")
+    assert other.source.name == "name.jinja"
+    assert other.render_text(Request(({"role": "system", "content": "s"}, *HI.messages))) == (
+        "<s>|</s>|29 Nov 2026|calm" + "user"
+    )
+    assert template.with_text(SHOWN, bos="", eos="<e>").render_text(HI) == "|<e>|29 Nov 2026|calm"
+
+
+def test_what_a_server_told_of_a_template_changes_with_what_it_can_do() -> None:
+    silent = "{% for m in messages %}{% for c in m.tool_calls or [] %}{{ c.function }}{% endfor %}{% endfor %}"
+    told = Caps(supports_object_arguments=False, supports_reasoning_effort=True)
+    template = JinjaChatTemplate(silent, caps=told)
+    changed = template.with_text(silent.replace("c.function", "c.function | tojson"))
+    assert (changed.caps.supports_object_arguments, changed.caps.supports_reasoning_effort) == (True, True)
+    assert template.with_text(silent + "!").caps == told
+    with pytest.raises(RenderError):
+        template.with_text("{% for %}")
+
+
+def test_a_template_of_which_nothing_is_told() -> None:
+    template = JinjaChatTemplate(LOOP, caps=Caps(supports_tools=True), kwargs={"mood": "calm"})
+    assert template.caps.supports_tools
+    assert not template.untold().caps.supports_tools
+    assert template.untold().kwargs == {"mood": "calm"}

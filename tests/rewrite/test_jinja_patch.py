@@ -12,7 +12,7 @@ from templatefix.rewrite import patch as patching
 from templatefix.rewrite.jinja_patch import patch_jinja, switch_of
 from templatefix.rewrite.proof import NAMES, Baseline, prove
 from templatefix.rewrite.result import PatchResult
-from templatefix.rewrite.traits import names_used
+from templatefix.rewrite.traits import derived_traits, names_used
 
 CALLS = """\
     {%- if message.tool_calls %}
@@ -211,3 +211,10 @@ def test_looking_for_names_leaves_the_tree_as_it_was() -> None:
     before = repr(template.tree)
     assert names_used(template) == {"messages", "strangers"}
     assert repr(template.tree) == before
+
+
+def test_what_a_server_is_told_on_its_command_line_is_true_of_its_first_tries_as_well() -> None:
+    picky = "{% if not mood %}{{ raise_exception('In which mood?') }}{% endif %}" + MOVING
+    template = JinjaChatTemplate(picky)
+    assert derived_traits(template)["refusal at the start"] == "Jinja Exception: In which mood?"
+    assert derived_traits(template.with_kwargs({"mood": "calm"}))["refusal at the start"] == ""
