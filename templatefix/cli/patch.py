@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -31,7 +32,12 @@ def run(
     every: All = False,
     output: Annotated[
         str | None,
-        typer.Option("--output", "-o", metavar="FILE", help="Write the variant here, as it came; - for stdout."),
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="Write the variant here (Go: as it came; Jinja: the text); - for stdout.",
+        ),
     ] = None,
     tag: Annotated[
         str | None, typer.Option(metavar="NAME", help="The new tag of a model (default: its tag and -prefix-stable).")
@@ -59,7 +65,8 @@ def run(
     """Make a variant whose prompts only grow, and prove it.
 
     A file is shown as a diff and written with -o. Of a model a new tag is made on the server, read back and compared.
-    Where the Jinja text of the weights is in force, the tag gets a Go template of the same family, which wins over it.
+    Where the Jinja text of the weights is in force, the tag gets a Go template of the same family, which wins over it:
+    another template, not a variant, so that prompts without tools may differ too; what goes and comes is listed.
     A Jinja variant is also rendered by llama-server, where the program is on the PATH or named.
     Thinking that a Jinja template drops from the history stays only with --keep-thinking: it changes what a model sees.
     Exit code 0: done, or nothing to do; 1: refused, with the reason; 2: the work could not be done.
@@ -108,6 +115,8 @@ def _usable(found: targets.Target, wish: _Wish, where: _Outputs) -> None:
         raise CliError("-o writes the variant of the Jinja text, --tag names a tag with another template: ask for one")
     if where.gguf is not None and found.kind != "gguf":
         raise CliError(f"--gguf copies a GGUF file, and {name} is none")
+    if where.output not in (None, "-"):
+        _spared(found, Path(f"{where.output}").expanduser())
     jinja = found.jinja is not None or replaced
     for option, given in (("--server-bin", wish.program is not None), ("--keep-thinking", wish.keep_thinking)):
         if given and not jinja:
@@ -118,6 +127,17 @@ def _usable(found: targets.Target, wish: _Wish, where: _Outputs) -> None:
     ):
         if given and replaced:
             raise CliError(f"{option} is for variants of a Jinja text (-o FILE); {name} gets another template")
+
+
+def _spared(found: targets.Target, out: Path) -> None:
+    """Raise CliError where writing the variant would take weights, or the file that a Jinja text came in."""
+    if not out.is_file():
+        return
+    if found.jinja is not None and found.path is not None and out.samefile(found.path):
+        raise CliError(f"{out} is the file itself: -o writes another, so that the original stays")
+    with suppress(OSError), out.open("rb") as file:
+        if file.read(4) == b"GGUF":
+            raise CliError(f"{out} is a GGUF file, and -o writes a template; --gguf OUT writes a copy of a GGUF file")
 
 
 def _one(found: targets.Target, wish: _Wish, where: _Outputs, dry_run: bool, force: bool, yes: bool, form: str) -> int:

@@ -127,3 +127,17 @@ def test_a_program_that_does_not_work_proves_nothing(
     found = templatefix("patch", "forgetful.jinja", "--keep-thinking", "-o", "a.jinja")
     assert (found.code, (files / "a.jinja").exists()) == (0, True)
     assert said in found.err
+
+
+@pytest.mark.parametrize("name", ["forgetful.jinja", "model.gguf"])
+def test_nothing_is_written_over_the_original_or_over_weights(templatefix: Any, files: Path, name: str) -> None:
+    before = (files / name).read_bytes()
+    own = templatefix("patch", name, "--keep-thinking", "-o", f"./{name}")
+    assert (own.code, own.err) == (
+        2,
+        f"templatefix: {name} is the file itself: -o writes another, so that the original stays\n",
+    )
+    (files / "other.gguf").write_bytes(b"GGUF and more")
+    other = templatefix("patch", name, "--keep-thinking", "-o", "other.gguf")
+    assert (other.code, "other.gguf is a GGUF file" in other.err) == (2, True)
+    assert ((files / name).read_bytes(), (files / "other.gguf").read_bytes()) == (before, b"GGUF and more")
