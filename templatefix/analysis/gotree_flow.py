@@ -16,7 +16,7 @@ from templatefix.analysis.gotree_expressions import Scope
 from templatefix.analysis.gotree_items import BROKEN, DONE, NEVER, ROUNDS, Item, State, branches, flatten, keys
 from templatefix.analysis.gotree_values import Frame, Role, Value, constant, integer, merge, message, moving
 from templatefix.analysis.gotree_walker import Walker
-from templatefix.analysis.reading import DATA, SYSTEM, TAIL, TOOLS
+from templatefix.analysis.reading import DATA, SYSTEM, TAIL, TOOLS, TooComplex
 from templatefix.gotemplate.nodes import Node, RangeNode, TextNode
 
 _MANY: Final = 1000  # things printed for one message, beyond which only the first that changes is named
@@ -73,6 +73,8 @@ class Conversation:
                 changed = self._turn(turn, before) or changed
             if not changed:
                 break
+        else:
+            raise TooComplex
         self._leave(start, settled)
         flow.frame, flow.via = outer_frame, outside
         flow.state[DONE], flow.state[BROKEN] = saved
@@ -97,6 +99,9 @@ class Conversation:
     def _later(self) -> Iterator[Turn]:
         first = 0 if self.flow.assumptions.system is False else 1  # the first user's place
         with_tools = self.flow.assumptions.tools is not False
+        start = self.coll.offset
+        if first and not self.whole and (start is None or start.low is None or start.low <= 0):
+            yield Turn("system", constant(0), constant(0), False)
         roles: tuple[Role, ...] = ("user", "assistant", "tool") if with_tools else ("user", "assistant")
         for role in roles:
             key = ("index", id(self.node), role)
@@ -140,6 +145,8 @@ class Conversation:
         before = dict(flow.state)
         items = tuple(flow.body(self.node.list, flow.bind(self.node, self.scope, turn.position, place)))
         if broken.truth is None:
+            if broken.moves and items:
+                flow.suspect(self.node, "loop")
             flow.merge_states(before, dict(flow.state), self.node, broken)
             key = ("unless", flow.short((broken.key, keys(items))))
             items = (Item("if", self.node, flow.via, key, 0, ((), items)),) if items else ()
@@ -166,8 +173,11 @@ class Conversation:
         mine, theirs = last[same:], later[same:]
         ids = {id(item.node) for item in flatten(later)}
         end = len(mine)
-        while end and _is_tail(mine[end - 1], ids):
-            end -= 1
+        for at in range(len(mine) - 1, -1, -1):
+            if not _is_tail(mine[at], ids):
+                break
+            if not any(id(item.node) in ids for item in flatten((mine[at],))):
+                end = at  # white space that stays goes with what it stands behind
         if not end:
             return
         if end > _MANY:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from dataclasses import replace
 from typing import Final
 
 from templatefix.analysis.gotree_values import UNKNOWN, Frame, Value, constant, conversation, integer, message, unknown
-from templatefix.analysis.reading import DATE, TAIL
+from templatefix.analysis.reading import DATA, DATE, TAIL
 
 COMPARISONS: Final = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
 
@@ -191,13 +192,24 @@ def padded(values: Sequence[Value]) -> Value | None:
     above = (width.above[0] + more, None if width.above[1] is None else width.above[1] + more)
     total = integer(("plus", width.key, more), width.low + more, high, width.flags, width.base, above)
     return Value(
-        ("padded", total.key), "scalar", truth=True if more else None, flags=width.flags, raw=width.raw, offset=total
+        ("padded", *pieces, total.key),
+        "scalar",
+        truth=True if more else None,
+        flags=width.flags,
+        raw=width.raw,
+        offset=total,
     )
 
 
 def _ahead(values: Sequence[Value]) -> Value:
     value = _unknown("index", values)
-    return Value(value.key, "message", truth=value.truth, flags=value.flags | TAIL, raw=value.raw | TAIL)
+    return Value(value.key, "message", truth=value.truth, flags=value.flags | TAIL, raw=value.raw | TAIL | DATA)
+
+
+def _part(name: str, values: Sequence[Value]) -> Value:
+    # What is taken from messages holds what they say.
+    value = _unknown(name, values)
+    return replace(value, raw=value.raw | DATA) if values[0].shape == "messages" else value
 
 
 def index(values: Sequence[Value], frame: Frame | None, first_role: Callable[[], Value]) -> Value:
@@ -212,7 +224,7 @@ def index(values: Sequence[Value], frame: Frame | None, first_role: Callable[[],
         if _behind(place, frame):
             return message(("index", place.key), None)
         return _ahead(values)
-    return _unknown("index", values)
+    return _part("index", values)
 
 
 def cut(values: Sequence[Value], frame: Frame | None) -> Value:
@@ -225,14 +237,14 @@ def cut(values: Sequence[Value], frame: Frame | None) -> Value:
             return conversation(places[0])
         if len(places) == 2 and all(_behind(place, frame) for place in places):
             # Both ends lie behind: the same messages, whatever comes later.
-            return unknown(("call", "slice", tuple([v.key for v in values])), 0, None, "other", TAIL)
+            return unknown(("call", "slice", tuple([v.key for v in values])), 0, None, "other", TAIL | DATA)
     if isinstance(target.known, str) and all(isinstance(place.known, int) for place in places):
         data = target.known.encode("utf-8", "surrogateescape")
         start = places[0].known if places else 0
         end = places[1].known if len(places) > 1 else len(data)
         if 0 <= start <= end <= len(data):
             return constant(data[start:end].decode("utf-8", "surrogateescape"), target.raw)
-    return _unknown("slice", values)
+    return _part("slice", values)
 
 
 def call(name: str, values: Sequence[Value], frame: Frame | None, first_role: Callable[[], Value]) -> Value:

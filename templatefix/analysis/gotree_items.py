@@ -13,7 +13,7 @@ from templatefix.gotemplate.nodes import BranchNode, Node
 DONE: Final = "#done"  # whether this turn of a loop was left by continue or break
 BROKEN: Final = "#broken"  # whether the loop was left by break
 NEVER: Final = constant(False)
-ROUNDS: Final = 6  # turns of a loop after which what its variables can be is taken for settled
+ROUNDS: Final = 24  # turns of a loop until what its variables can be is settled
 
 Via: TypeAlias = "tuple[Via, BranchNode] | None"  # the innermost branch, linked to those around it
 State: TypeAlias = "dict[Hashable, Value]"  # values of variables, by where they are kept

@@ -124,9 +124,11 @@ def merge(first: Value, second: Value, key: Hashable, flags: int = 0) -> Value:
         return first
     low = min(first.low, second.low) if first.low is not None and second.low is not None else None
     high = max(first.high, second.high) if first.high is not None and second.high is not None else None
+    starts = [value.offset.key if value.offset is not None else None for value in (first, second)]
+    same = first.shape == second.shape and (starts[0] == starts[1] or first.shape != "messages")
     return Value(
         key,
-        first.shape if first.shape == second.shape else "other",
+        first.shape if same else "other",
         UNKNOWN,
         low,
         high,
@@ -134,7 +136,7 @@ def merge(first: Value, second: Value, key: Hashable, flags: int = 0) -> Value:
         first.flags | second.flags | flags,
         first.raw | second.raw | flags,
         first.role if first.role == second.role else None,
-        first.offset if first.offset is not None and second.offset is not None else None,
+        first.offset if same and starts[0] == starts[1] else None,
     )
 
 

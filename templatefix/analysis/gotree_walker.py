@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Sequence
+from dataclasses import replace
 from typing import Final
 
 from templatefix.analysis.gotree_expressions import Evaluator, Scope
@@ -84,9 +85,11 @@ class Walker(ABC):
                     self.suspect(item.node, "behind")
                 # System messages stand first in every conversation: a loop that prints only these does not grow.
                 seen = seen or any(turn.key[0] != "system" for part in item.parts for turn in part)
-            elif item.kind == "if":
+            elif item.kind == "if" or (item.kind == "range" and not seen):
                 arms = [self._behind(part, seen) for part in item.parts]  # every arm has to be looked into
                 seen = any(arms)
+                if seen and item.kind == "range":
+                    self._behind(item.parts[0], True)  # the next turn stands behind the messages of this one
             elif seen and holds((item,)):
                 self.suspect(item.node, "behind")
         return seen
@@ -191,7 +194,9 @@ class Walker(ABC):
         value = self.evaluator.pipe(node.pipe, scope, self.frame) if node.pipe is not None else constant(None)
         if body is None:
             return []
-        if node.name in self.calls or len(self.calls) > _NESTING:
+        if len(self.calls) > _NESTING:
+            raise TooComplex
+        if node.name in self.calls:
             if value.moves:
                 self.suspect(node, "value")
             return [Item("print", node, self.via, (id(node), value.key), value.raw)]
@@ -208,33 +213,87 @@ class Walker(ABC):
     def _range(self, node: RangeNode, scope: Scope) -> list[Item]:
         coll = self.evaluator.range_pipe(node.pipe, scope, self.frame)
         if coll.shape == "messages":
-            return self.conversation(node, coll, scope)
+            return self._messages(node, coll, scope)
         if coll.truth is False:
-            return self.body(node.else_list, scope.child()) if node.else_list is not None else []
+            return list(self._otherwise(node, scope))
         saved = (self.state[DONE], self.state[BROKEN])
         outside = self.via
+        entry = dict(self.state)
         element = unknown(("each", coll.key, id(node)), coll.flags, None, "other", coll.raw)
         position = integer(("position", coll.key, id(node)), 0, None, coll.flags & TAIL)
         self.via = (outside, node)
-        items: tuple[Item, ...] = ()
         for _ in range(ROUNDS):
             before = dict(self.state)
             self.state[DONE] = self.state[BROKEN] = NEVER
             items = tuple(self.body(node.list, self.bind(node, scope, position, element)))
-            if not self.widen(before, node, coll.flags & TAIL):
+            after = dict(self.state)
+            broken = after[BROKEN]
+            self.state[BROKEN] = saved[1]
+            if not self.widen(before, node, (coll.flags | broken.flags) & TAIL):
                 break
-        self.via = (outside, node)
-        other = (
-            tuple(self.body(node.else_list, scope.child())) if node.else_list is not None and coll.truth is None else ()
-        )
+        else:
+            raise TooComplex
+        self._seal(entry, after, node, coll)
+        other: tuple[Item, ...] = ()
+        if node.else_list is not None and coll.truth is None:
+            looped = dict(self.state)
+            self.restore(entry)
+            other = self._otherwise(node, scope)
+            self.merge_states(looped, dict(self.state), node, coll)
         self.via = outside
         self.state[DONE], self.state[BROKEN] = saved
         if not items and not other:
             return []
-        if coll.moves:
+        if coll.moves or broken.moves:
             self.suspect(node, "loop")
-        key = ("range", self.short((id(node), coll.key, keys(items), keys(other))))
+        key = ("range", self.short((id(node), coll.key, broken.key, keys(items), keys(other))))
         return [Item("range", node, outside, key, coll.raw, (items, other))]
+
+    def _seal(self, entry: State, after: State, node: Node, coll: Value) -> None:
+        # What a variable has become hangs on all that the loop started with and did: its key says so.
+        changed = [slot for slot, value in self.state.items() if entry[slot].key != value.key]
+        told = tuple([(slot, entry[slot].key, after[slot].key) for slot in changed])
+        key = self.short((id(node), coll.key, after[BROKEN].key, told))
+        for slot in changed:
+            self.state[slot] = replace(self.state[slot], key=("looped", key, slot))
+
+    def _otherwise(self, node: RangeNode, scope: Scope) -> tuple[Item, ...]:
+        """What the `else` of a loop prints."""
+        if node.else_list is None:
+            return ()
+        done = self.state[DONE].key
+        items = tuple(self.body(node.else_list, scope.child()))
+        if self.state[DONE].key != done:
+            raise TooComplex  # for Go, `continue` leaves the loop around here, but `break` this one
+        return items
+
+    def _messages(self, node: RangeNode, coll: Value, scope: Scope) -> list[Item]:
+        """Run a loop over the conversation, and its `else` where it may have no turn."""
+        if node.else_list is None or coll.truth is True or self._reaches(coll):
+            return self.conversation(node, coll, scope)
+        entry, outside = dict(self.state), self.via
+        items = tuple(self.conversation(node, coll, scope))
+        looped = dict(self.state)
+        self.restore(entry)
+        self.via = (outside, node)
+        other = self._otherwise(node, scope)
+        self.via = outside
+        empty = unknown(("empty", coll.key), TAIL)
+        self.merge_states(looped, dict(self.state), node, empty)
+        if not other:
+            return list(items)
+        self.suspect(node, "loop")
+        key = ("if", self.short((empty.key, keys(items), keys(other))))
+        return [Item("if", node, outside, key, coll.raw, (items, other))]
+
+    def _reaches(self, coll: Value) -> bool:
+        # Whether the part of the conversation holds a message of each request.
+        start = coll.offset
+        if start is None:
+            return False
+        if self.frame is not None and start.key == self.frame.index.key:
+            return True
+        return start.high is not None and start.high < (1 if self.assumptions.system is False else 2)
 
     @abstractmethod
     def conversation(self, node: RangeNode, coll: Value, scope: Scope) -> list[Item]:
@@ -290,6 +349,10 @@ class Walker(ABC):
             joined = value
             if new.key != value.key:
                 joined = merge(value, new, ("loop", id(node), slot), flags)
+                # Bounds that go on growing would never settle.
+                low = joined.low if joined.low == value.low else None
+                high = joined.high if joined.high == value.high else None
+                joined = replace(joined, low=low, high=high)
                 changed = changed or joined.key != value.key or joined != value
             self.state[slot] = joined
         return changed

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
 from templatefix.analysis.dependence import TreeReading, read
@@ -180,6 +182,120 @@ def test_dependence_is_followed(text: str, suspect: str) -> None:
 )
 def test_what_looks_back_is_not_accused(text: str) -> None:
     assert opened(text) == []
+
+
+SOME_TOOL = 'eq .Function.Name "lumbrel_lookup"'
+
+
+@pytest.mark.parametrize(
+    ("text", "suspect"),
+    [
+        # what a loop within makes of a variable hangs on what it was before
+        (
+            HEAD + f'{{{{ $x := "a" }}}}{{{{ if {LAST} }}}}{{{{ $x = "b" }}}}{{{{ end }}}}'
+            f'{{{{ range $.Tools }}}}{{{{ if {SOME_TOOL} }}}}{{{{ $x = "c" }}}}{{{{ end }}}}{{{{ end }}}}'
+            "{{ $x }}" + BODY + "{{ end }}",
+            "{{ $x }}",
+        ),
+        # and on what it runs over
+        (
+            HEAD + f"{{{{ $x := 7 }}}}{{{{ $k := 2 }}}}{{{{ if {LAST} }}}}{{{{ $k = 3 }}}}{{{{ end }}}}"
+            "{{ range $j := $k }}{{ $x = $j }}{{ end }}{{ $x }}" + BODY + "{{ end }}",
+            "{{ $x }}",
+        ),
+        # and on what ends it
+        (
+            HEAD + "{{ range $.Tools }}{{ .Function.Name }}" + f"{{{{ if {LAST} }}}}{{{{ break }}}}{{{{ end }}}}"
+            "{{ end }}" + BODY + "{{ end }}",
+            "{{ range $.Tools }}",
+        ),
+        (
+            HEAD + BODY + "{{ if eq (len (slice $.Messages $i)) 4 }}{{ break }}{{ end }}{{ end }}",
+            "{{ range $i, $m := .Messages }}",
+        ),
+        # the last message says what it is behind the loop
+        (
+            '{{ $x := "" }}{{ range .Messages }}{{ $r := .Role }}{{ $x = "no" }}'
+            '{{ range $.Tools }}{{ if eq $r "user" }}{{ $x = .Function.Name }}{{ end }}{{ end }}{{ end }}{{ $x }}'
+            + HEAD
+            + BODY
+            + "{{ end }}",
+            "{{ $x }}",
+        ),
+        # the `else` of a loop that has no turn
+        (
+            HEAD + "{{ $x := true }}{{ range .ToolCalls }}{{ else }}{{ $x = false }}{{ end }}"
+            "{{ if $x }}{{ if lt (len $.Messages) 9 }}Note. {{ end }}{{ end }}" + BODY + "{{ end }}",
+            "{{ if lt (len $.Messages) 9 }}",
+        ),
+        (
+            HEAD
+            + '{{ range slice $.Messages (len (printf "x%*s" $i "")) }}{{ else }}Note. {{ end }}'
+            + BODY
+            + "{{ end }}",
+            '{{ range slice $.Messages (len (printf "x%*s" $i "")) }}',
+        ),
+        # a text that is counted is the longer or the shorter one
+        (
+            HEAD + '{{ $p := printf "%*s" 1 "" }}{{ if .ToolCalls }}{{ $p = printf "%*s" 3 "" }}{{ end }}'
+            "{{ if eq (len $p) 1 }}{{ if lt (len $.Messages) 9 }}Note. {{ end }}{{ end }}" + BODY + "{{ end }}",
+            "{{ if lt (len $.Messages) 9 }}",
+        ),
+        # as long, but another text
+        (
+            HEAD
+            + f'{{{{ $p := printf "a%*s" $i "" }}}}{{{{ if {LAST} }}}}{{{{ $p = printf "b%*s" $i "" }}}}{{{{ end }}}}'
+            "{{ $p }}" + BODY + "{{ end }}",
+            "{{ $p }}",
+        ),
+        # a part of the conversation may hold the system message
+        (
+            f"{{{{ $k := 1 }}}}{{{{ range .Tools }}}}{{{{ if {SOME_TOOL} }}}}{{{{ $k = 0 }}}}{{{{ end }}}}{{{{ end }}}}"
+            '{{ range slice .Messages $k }}{{ if eq .Role "system" }}'
+            "{{ if lt (len $.Messages) 9 }}Note. {{ end }}{{ end }}" + BODY + "{{ end }}",
+            "{{ if lt (len $.Messages) 9 }}",
+        ),
+        # either the conversation or a part of it
+        (
+            "{{ $all := .Messages }}{{ if lt (len .Messages) 9 }}{{ $all = slice .Messages 1 }}{{ end }}"
+            "{{ range $all }}" + BODY + "{{ end }}",
+            "{{ range $all }}",
+        ),
+        # white space that stays, with what comes before it
+        (HEAD + BODY + f"{{{{ if not ({LAST}) }}}}</m>{{{{ end }}}}\n{{{{ end }}}}", f"{{{{ if not ({LAST}) }}}}"),
+        # once for each tool, ahead of the conversation
+        ("{{ range .Tools }}{{ len $.Messages }}{{ end }}" + HEAD + BODY + "{{ end }}", "{{ len $.Messages }}"),
+        # the whole conversation for each tool
+        ("{{ range .Tools }}{{ range $.Messages }}" + BODY + "{{ end }}{{ end }}", "{{ range $.Messages }}"),
+        # a message that a part of the conversation holds is no text of the template
+        (
+            '{{ $x := "" }}'
+            + HEAD
+            + BODY
+            + "{{ range slice $.Messages 0 $i }}{{ $x = .Content }}{{ break }}{{ end }}{{ end }}{{ $x }}",
+            "{{ $x }}",
+        ),
+    ],
+)
+def test_variables_and_loops_within_are_followed(text: str, suspect: str) -> None:
+    assert opened(text) == [suspect]
+
+
+def test_what_takes_many_turns_to_reach_a_variable_is_found() -> None:
+    names = "abcdefgh"
+    start = "".join(f"{{{{ ${name} := 1 }}}}" for name in names)
+    shift = "".join(f"{{{{ ${later} = ${name} }}}}" for name, later in reversed(list(pairwise(names))))
+    text = (
+        start + "{{ range .Tools }}" + shift + "{{ $a = len $.Messages }}{{ end }}{{ $h }}" + HEAD + BODY + "{{ end }}"
+    )
+    assert opened(text) == ["{{ $h }}"]
+
+
+def test_a_count_that_grows_in_a_loop_can_be_read() -> None:
+    count = '{{ $n = len (printf "x%*s" $n "") }}'
+    text = "{{ $n := 0 }}{{ range .Tools }}" + count + "{{ end }}" + HEAD + "{{ $n }}" + BODY + count + "{{ end }}"
+    assert opened(text) == []
+    assert opened(text.replace("{{ $n }}", "{{ if lt $n (len $.Messages) }}Note. {{ end }}")) != []
 
 
 def test_thinking_of_earlier_turns_is_read_apart() -> None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from templatefix.analysis.analyse import analyse
 from templatefix.analysis.dependence import read
+from templatefix.analysis.reading import TooComplex
 from templatefix.analysis.sampling import random_loop, samples
 from templatefix.analysis.stability import run_loop
 from templatefix.chat.go import GoChatTemplate
@@ -81,6 +82,100 @@ def test_what_reads_as_stable_never_moves(body: str, seed: int) -> None:
         run = run_loop(template, loop, template.as_served)
         assert run.error is None
         assert run.lost == (), loop.name
+
+
+VARIABLES = (
+    '{{ $x := "a" }}{{ $w := "a" }}{{ $y := false }}{{ $k := 1 }}{{ $p := "" }}{{ $all := .Messages }}'
+    '{{ define "named" }}{{ $x := . }}{{ range 2 }}{{ if eq $x "b" }}{{ $x = "d" }}{{ end }}{{ end }}{{ $x }}{{ end }}'
+    '{{ define "calls" }}{{ $q := .Role }}{{ range .ToolCalls }}{{ $q = .Function.Name }}{{ end }}{{ $q }}{{ end }}'
+)
+SETS = (
+    '{{ $x = "b" }}',
+    '{{ $x = "c" }}',
+    '{{ $x := "own" }}',
+    "{{ $x = $w }}",
+    "{{ $w = $x }}",
+    '{{ $x = print $x "q" }}',
+    "{{ $y = true }}",
+    '{{ $y = eq $x "b" }}',
+    "{{ $y = eq (len (slice $.Messages $i)) 1 }}",
+    "{{ $n = len $p }}",
+    "{{ $n = 0 }}",
+    "{{ $k = len (slice $.Messages $i) }}",
+    '{{ $p = printf "a%*s" $i "" }}',
+    '{{ $p = printf "b%*s" 1 "" }}',
+)
+SHOWN = (
+    *PRINTS,
+    "{{ $x }}",
+    "{{ $n }}",
+    "{{ $p }}",
+    "{{ len $p }}",
+    '{{ template "named" $x }}',
+    '{{ template "calls" $m }}',
+    "{{ with $m.Content }}{{ . }}{{ else }}{{ $y = true }}{{ end }}",
+)
+TESTS = (*GATES, 'eq $x "b"', "eq $x $w", "$y", "lt $n 2", "gt (len $p) $i", "eq (len (slice $.Messages $i)) 3")
+WITHIN = ('eq $x "b"', "eq $x $w", "$y", "lt $n 2", *GATES[:3], "gt (len $.Messages) 5")
+CALLS = ("$.Tools", "$m.ToolCalls")
+PARTS = ("slice $.Messages 0 $i", "slice $.Messages $i", "slice $.Messages 1", "slice $.Messages $n", "$all")
+NUMBERS = ("2", "$i", "$k")
+
+
+def inner_loops(over: str) -> st.SearchStrategy[str]:
+    own = ('eq .Function.Name "lumbrel_lookup"',) if over in CALLS else ('eq .Role "tool"',) if over in PARTS else ()
+    leaves = st.sampled_from((*SETS, *SETS, "t", "{{ $x }}", "{{ break }}", "{{ continue }}"))
+    tests = st.sampled_from((*WITHIN, *own, *own))
+    inner = st.recursive(
+        leaves,
+        lambda within: st.one_of(
+            st.lists(within, min_size=1, max_size=3).map("".join),
+            st.tuples(tests, within).map(lambda t: f"{{{{ if {t[0]} }}}}{t[1]}{{{{ end }}}}"),
+            st.tuples(tests, within, within).map(
+                lambda t: f"{{{{ if {t[0]} }}}}{t[1]}{{{{ else }}}}{t[2]}{{{{ end }}}}"
+            ),
+        ),
+        max_leaves=4,
+    )
+    otherwise = st.sampled_from(("", "", "{{ else }}e", *[f"{{{{ else }}}}{one}" for one in SETS[:8]]))
+    return st.tuples(inner, otherwise).map(lambda t: f"{{{{ range {over} }}}}{t[0]}{t[1]}{{{{ end }}}}")
+
+
+turns = st.recursive(
+    st.one_of(
+        st.sampled_from(SHOWN), st.sampled_from(SETS), st.sampled_from((*CALLS, *PARTS, *NUMBERS)).flatmap(inner_loops)
+    ),
+    lambda inner: st.one_of(
+        st.lists(inner, min_size=2, max_size=4).map("".join),
+        st.tuples(st.sampled_from(TESTS), inner).map(lambda t: f"{{{{ if {t[0]} }}}}{t[1]}{{{{ end }}}}"),
+    ),
+    max_leaves=8,
+)
+AHEAD = (
+    "",
+    "",
+    "{{ range .Tools }}{{ if $seen }}{{ break }}{{ end }}t{{ end }}",
+    "{{ range .Tools }}{{ $x }}{{ if $y }}{{ $x = print $w $x }}{{ end }}{{ end }}",
+    "{{ $all = slice .Messages 1 }}",
+    "{{ range slice .Messages 1 }}{{ if .ToolCalls }}{{ $x = .Role }}{{ end }}{{ else }}none{{ end }}",
+)
+
+
+@given(
+    ahead=st.sampled_from(AHEAD), body=turns, end=st.sampled_from(("", "\n", "{{ .Content }}\n")), seed=st.integers(0)
+)
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_loops_within_and_variables(ahead: str, body: str, end: str, seed: int) -> None:
+    text = VARIABLES + PRELUDE + ahead + "{{ range $i, $m := .Messages }}<{{ .Role }}>" + body + end
+    template = GoChatTemplate(text + "{{ end }}<assistant>{{ $x }}")
+    try:
+        if read(template.tree).suspects:
+            return
+    except TooComplex:
+        return
+    for loop in (*LOOPS[:4], random_loop(Random(seed))):
+        # A part that ends beyond the conversation fails, and what comes before that is kept.
+        assert run_loop(template, loop, template.as_served).lost == (), loop.name
 
 
 @pytest.mark.parametrize("seed", [1, 2])
