@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.families import MISTRAL, QWEN3, QWEN35
+from support.families import MISTRAL, MIXTRAL, QWEN3, QWEN35
 from support.oracle import Oracle
 
 from templatefix.analysis.analyse import analyse
 from templatefix.analysis.loops import core_loops, other_loops, thinking_loop
 from templatefix.chat.go import GoChatTemplate
 from templatefix.chat.jinja import JinjaChatTemplate
+from templatefix.chat.rendering import RenderError
 from templatefix.chat.request import Request
 from templatefix.rewrite.patch import patch
 from templatefix.servers.families import FAMILIES, BuiltIn, Family, NoFamily, capabilities_of, family_of
@@ -117,10 +118,10 @@ def test_thinking_that_is_off_is_written_as_the_models_know_it() -> None:
         (QWEN35, "qwen3.5", {"tools", "thinking"}),
         (QWEN3.replace("assistant\\n' }}{%- endif", "assistant\\n<think>\\n' }}{%- endif"), "qwen3-thinking", None),
         (MISTRAL, "mistral-nemo", {"tools"}),
-        (MISTRAL.replace("[INST]", "[INST] "), "mixtral", {"tools"}),
+        (MIXTRAL, "mixtral", {"tools"}),
     ],
 )
-def test_a_family_is_known_by_its_marks(text: str, name: str, capabilities: set[str] | None) -> None:
+def test_a_family_is_known_by_what_it_writes(text: str, name: str, capabilities: set[str] | None) -> None:
     assert family_of(JinjaChatTemplate(text)).name == name
     assert capabilities is None or capabilities_of(text) == capabilities
 
@@ -129,24 +130,60 @@ def test_what_is_of_no_family_is_told() -> None:
     with pytest.raises(
         NoFamily, match=r"^the template is of none of the families known here \(qwen3\.5, qwen3-thinking"
     ):
-        family_of(JinjaChatTemplate("{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}"))
+        family_of(JinjaChatTemplate("{{ tools }}{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}"))
     with pytest.raises(BuiltIn, match="Gemma 4"):
         family_of(JinjaChatTemplate("{% for m in messages %}<|turn>{{ m.role }}\n{{ m.content }}<turn|>{% endfor %}"))
+    chats = (
+        "{% for m in messages %}{{ '[INST] ' + m.content + '[/INST]' if m.role == 'user' else m.content }}{% endfor %}"
+    )
+    with pytest.raises(NoFamily, match=r"^the text takes no tools, while every Go template here would offer the model"):
+        family_of(JinjaChatTemplate(chats))
+
+
+@pytest.mark.parametrize(
+    ("text", "mark", "other"),
+    [
+        (MISTRAL, "'[INST]' +", "'Be just.[INST]' +"),  # words of its own
+        (MISTRAL, "'[TOOL_CALLS]['", "'[TOOL_CALLS]<'"),  # calls in another form
+        (MISTRAL, '[TOOL_RESULTS]{"content"', '[TOOL_RESULTS]{"result"'),  # results in another form
+        (MISTRAL, "{{ tools | tojson }}", "{{ tools | map(attribute='function.name') | join }}"),  # names alone
+        (MISTRAL, "{{- message.content + '</s>' }}", "{{- message.content + '</s> ' }}"),  # replies in another form
+        (MISTRAL, "{%- set told", "{#- <think></think> #}{%- set told"),  # a capability that the family lacks
+        (QWEN3, "<think>", "<thought>"),  # one that it would add
+        (QWEN3, "'<|im_start|>assistant\\n' }}", "'<|im_start|>assistant\\nWell, ' }}"),  # prompts that end otherwise
+    ],
+)
+def test_what_differs_in_one_thing_is_of_no_family(text: str, mark: str, other: str) -> None:
+    assert mark in text
+    with pytest.raises(NoFamily):
+        family_of(JinjaChatTemplate(text.replace(mark, other)))
+
+
+# All of the corpus that has one; by eye, each is of the models whose layout it is.
+OF_THE_CORPUS = {
+    "hf-llama3.1-8b": "llama3.1",
+    "hf-nemotron-70b": "llama3.1",
+    "hf-qwen3-0.6b": "qwen3",
+    "hf-qwen3-next-80b": "qwen3-thinking",
+    "hf-qwq-32b-2": "qwen3-thinking",
+    "hf-qwq-32b-3": "qwen3-thinking",
+    "llamacpp-mistralai-mistral-nemo-instruct-2407": "mistral-nemo",
+    "trl-glm4moe": "glm4.5",
+    "trl-glm4moe-training": "glm4.5",
+    "trl-qwen3-5-think": "qwen3.5",
+    "trl-qwen3-5-think-training": "qwen3.5",
+    "trl-qwen3-6": "qwen3.5",
+    "trl-qwen3-6-training": "qwen3.5",
+    "trl-qwen3-training": "qwen3",
+    "trl-template": "qwen3",
+}
 
 
 def test_families_of_known_texts(jinja_corpus: dict[str, dict[str, Any]]) -> None:
-    expected = {
-        "hf-qwen3-0.6b": "qwen3",
-        "hf-qwen3-next-80b": "qwen3-thinking",
-        "trl-qwen3-5-think": "qwen3.5",
-        "trl-glm4moe": "glm4.5",
-        "hf-mixtral-8x22b": "mixtral",
-        "hf-llama3.1-8b": "llama3.1",
-    }
-    found = {
-        name: family_of(JinjaChatTemplate(jinja_corpus[name]["template"])).name
-        for name in expected
-        if name in jinja_corpus
-    }
-    assert found == {name: family for name, family in expected.items() if name in jinja_corpus}
-    assert found
+    found = {}
+    for name, row in jinja_corpus.items():
+        try:
+            found[name] = family_of(JinjaChatTemplate(row["template"])).name
+        except (NoFamily, RenderError):
+            continue
+    assert found == OF_THE_CORPUS

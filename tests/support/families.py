@@ -31,23 +31,29 @@ QWEN3 = """\
 {%- if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{%- endif %}
 """
 
+_TAGGED = """\
+{{ '<function=' + call.function.name + '>\\n' }}
+{%- for name, value in call.function.arguments | items %}
+    {{- '<parameter=' + name + '>\\n' }}{{ value if value is string else value | tojson }}{{ '\\n</parameter>\\n' }}
+{%- endfor %}{{ '</function>' }}"""
+
 # The same, with calls in tags instead of JSON, and prompts that open the thought.
 QWEN35 = (
     QWEN3.replace("Call one with <tool_call>", "Call one with <tool_call> and <function=name>")
-    .replace("{{ call.function | tojson }}", "{{ '<function=' + call.function.name + '>' }}")
+    .replace("{{ call.function | tojson }}", _TAGGED)
     .replace("'<|im_start|>assistant\\n' }}", "'<|im_start|>assistant\\n<think>\\n' }}")
 )
 
 # Tools and system text in front of the last user message.
 MISTRAL = """\
 {%- set asked = messages | selectattr('role', 'equalto', 'user') | list %}
+{%- set told = messages[0].content + '\\n\\n' if messages[0].role == 'system' else '' %}
 {%- for message in messages %}
     {%- if message.role == 'user' %}
         {%- if tools and message == asked[-1] %}{{ '[AVAILABLE_TOOLS]' }}{{ tools | tojson }}{{ '[/AVAILABLE_TOOLS]' }}
         {%- endif %}
-        {{- '[INST]' + message.content + '[/INST]' }}
+        {{- '[INST]' + (told if message == asked[-1] else '') + message.content + '[/INST]' }}
     {%- elif message.role == 'system' %}
-        {{- '[INST]' + message.content + '[/INST]' }}
     {%- elif message.role == 'tool' %}
         {{- '[TOOL_RESULTS]{"content": ' + message.content + '}[/TOOL_RESULTS]' }}
     {%- elif message.tool_calls %}
@@ -59,3 +65,12 @@ MISTRAL = """\
     {%- endif %}
 {%- endfor %}
 """
+
+# The same with the blanks of Mistral's earlier layout.
+MIXTRAL = (
+    MISTRAL.replace("'[INST]'", "'[INST] '")
+    .replace("'[AVAILABLE_TOOLS]'", "'[AVAILABLE_TOOLS] '")
+    .replace("'[TOOL_RESULTS]{", "'[TOOL_RESULTS] {")
+    .replace("'[TOOL_CALLS]['", "'[TOOL_CALLS] ['")
+    .replace("{{- message.content + ", "{{- ' ' + message.content + ")
+)
