@@ -45,12 +45,15 @@ def mend(template: str) -> str:
     """The template that a variant of this one would have; the same where there is none."""
     from templatefix.chat.go import GoChatTemplate
     from templatefix.chat.rendering import RenderError
-    from templatefix.cli import family
     from templatefix.rewrite.patch import patch
     from templatefix.servers.shown import is_jinja
 
     try:
-        return family.template_for(template) if is_jinja(template) else patch(GoChatTemplate(template)).template
+        if is_jinja(template):
+            from templatefix.servers.replacement import template_for
+
+            return template_for(template)
+        return patch(GoChatTemplate(template)).template
     except RenderError:
         return template
 

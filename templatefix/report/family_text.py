@@ -11,12 +11,12 @@ from templatefix.report.style import PLAIN, Style
 from templatefix.rewrite.family import Replacement
 
 _MEANING = {
-    "parses": "Go's parser accepts it",
+    "parses": "Go's parser accepts it, and every name in it has a value",
     "derived_unchanged": "the server sees all capabilities that it saw, and a round trip of calls",
     "prefix_stable": "every tool loop only grows, with thinking in the history as well",
     "no_tools_identical": "without tools every prompt is the same to the byte",
     "tools_once": "the tool definitions stand in each prompt once",
-    "messages_kept": "every message's text is there, in order",
+    "messages_kept": "every message's text and every argument of a call is there, in order",
     "conserved": "all words that go or come stand in the change above",
     "idempotent": "there is nothing in it to patch",
 }
@@ -28,9 +28,13 @@ def family_text(target: str, result: Replacement, style: Style = PLAIN) -> str:
     gone = f"{codes} {'is' if len(result.applied) == 1 else 'are'} gone" if codes else "mended"
     lines = [style.bold(style.good(f"{target}: {gone}, by a Go TEMPLATE of the family {result.family}"))]
     beside = f", with PARSER {result.parser} to read its calls" if result.parser else ""
+    alike = result.proof.results()["no_tools_identical"]
     lines += _wrapped(
-        "The Jinja text in the weights cannot be changed from here, but this template wins over it on the server"
-        f"{beside}. It is another template of the same family: the model is told of its tools in other words."
+        "Ollama takes no Jinja text from a client, so this is no variant of the one in the weights but another "
+        f"template of the family, which wins over it on the server{beside}. The model is told of its tools in other "
+        "words"
+        + (". " if alike else ", and prompts without tools may differ as well. ")
+        + "Whether it works as well with it is for ab --live to measure."
         + (" Thinking stays in the history where it was." if "TF203" in result.applied else "")
     )
     if result.before != result.after:

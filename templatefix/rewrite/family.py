@@ -1,13 +1,15 @@
 """A Go template of the same family in the place of a Jinja text: what of a proof makes sense across two languages.
 
-The words of both differ, so this is another template, not an edit of the first. It is shown that its own prompts only
-grow, that the tools stand in each once and that no message is lost; the words that go and come are listed.
+The words of both differ, so this is another template, not an edit of the first: `apart` says so. It is shown that its
+own prompts only grow, that the tools stand in each once and that no message is lost; the words that go and come are
+listed, and where nothing can be compared there is no replacement.
 """
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Any
@@ -18,6 +20,7 @@ from templatefix.analysis.stability import LoopRun
 from templatefix.chat.go import GoChatTemplate
 from templatefix.chat.rendering import RenderError, Rendering
 from templatefix.chat.request import Request
+from templatefix.gotemplate.gojson import quote
 from templatefix.rewrite.patch import patch as patch_go
 from templatefix.rewrite.proof import Baseline, Check, Proof
 from templatefix.rewrite.result import PatchResult
@@ -35,7 +38,7 @@ class NoReplacement(Exception):
 class Replacement(PatchResult):
     """What became of a Jinja text that a Go template of its family is to replace.
 
-    `no_tools_identical` of its proof may fail: two languages write the same conversation with other blanks.
+    `no_tools_identical` of its proof may fail, since this is another template: `apart` names it.
     """
 
     family: str = ""
@@ -62,14 +65,15 @@ def replace_by(
     `analysis` is the Jinja text's. Raises NoReplacement where a point of the proof other than `no_tools_identical`
     does not hold.
     """
-    checks = dict(_checks(jinja, variant, capabilities))
+    pair = _first_prompts(jinja, variant)
+    checks = dict(_checks(jinja, variant, capabilities, pair))
     for name, check in checks.items():
         if not check.holds and name != _ALIKE:
             raise NoReplacement(f"the template of the family {family} is no help: {name}: {check.reason}")
+    assert pair is not None
     after = analyse(variant)
     gone = {finding.code for finding in analysis.findings} - {finding.code for finding in after.findings}
-    pair = _first_prompts(jinja, variant)
-    dropped, added = ((), ()) if pair is None else _differences(*pair)
+    dropped, added = _differences(*pair)
     return Replacement(
         jinja.source.text,
         variant.source.text,
@@ -79,32 +83,56 @@ def replace_by(
         remaining=after.findings,
         dropped_text=dropped,
         added_text=added,
+        apart=f"this is another template of the family {family}, since Ollama takes no Jinja text from a client",
         family=family,
         parser=parser,
-        before="" if pair is None else pair[0].text,
-        after="" if pair is None else pair[1].text,
+        before=pair[0].text,
+        after=pair[1].text,
     )
 
 
 _ALIKE = "no_tools_identical"
 _BY_CHANCE = 4  # words
+_NO_VALUE = "<no value>"  # what Go prints for a name that its data lacks
 _PLAIN = re.compile(r"[\w.,:;'-]+")  # no mark such as <tools>
 
 
 def _checks(
-    jinja: JinjaChatTemplate, variant: GoChatTemplate, capabilities: Collection[str]
+    jinja: JinjaChatTemplate,
+    variant: GoChatTemplate,
+    capabilities: Collection[str],
+    pair: tuple[Rendering, Rendering] | None,
 ) -> Iterator[tuple[str, Check]]:
     runs = Baseline(variant, thoughts=True).runs
-    yield "parses", Check(True, 1)
+    yield "parses", _parses(variant, runs)
     yield "derived_unchanged", _derived(variant, capabilities)
     yield "prefix_stable", _stable(runs)
     yield _ALIKE, _alike(jinja, variant)
     yield "tools_once", _tools_once(runs)
     yield "messages_kept", _messages_kept(runs, variant.has_think_tags)
-    yield "conserved", Check(True, 2)  # what goes and what comes is listed
+    yield "conserved", _compared(pair)
     result = patch_go(variant)
     again = result.changed or bool(result.refused)
     yield "idempotent", Check(not again, 1, "patching the template changes it again" if again else None)
+
+
+def _parses(variant: GoChatTemplate, runs: Sequence[LoopRun]) -> Check:
+    """Whether Go's grammar accepts the text, and each name in it has a value where a loop comes by."""
+    try:
+        GoChatTemplate(variant.source.text)
+    except RenderError as error:
+        return Check(False, 1, error.message)
+    steps = [step for run in runs for step in run.steps]
+    if any(_NO_VALUE in step.rendering.text for step in steps):
+        return Check(False, 1 + len(steps), f"a name in it stands for nothing: {_NO_VALUE} is printed")
+    return Check(True, 1 + len(steps))
+
+
+def _compared(pair: tuple[Rendering, Rendering] | None) -> Check:
+    """What goes and what comes is listed, out of the prompts of one request; without them nothing is known of it."""
+    if pair is None:
+        return Check(False, 0, "the Jinja text renders no request with tools, so there is nothing to compare with")
+    return Check(True, len(pair))
 
 
 def _derived(variant: GoChatTemplate, capabilities: Collection[str]) -> Check:
@@ -157,33 +185,67 @@ def _messages_kept(runs: Sequence[LoopRun], thinks: bool) -> Check:
     for run in runs:
         for step in run.steps:
             renders += 1
-            at = 0
-            for text in _texts(step.request, thinks):
-                found = step.rendering.text.find(text, at)
-                if found < 0:
-                    reason = f"loop {run.loop.name}, step {step.index}: {text[:40]!r} is lost, or stands elsewhere"
-                    return Check(False, renders, reason)
-                at = found + len(text)
+            lost = _lost(step.request, step.rendering.text, thinks)
+            if lost is not None:
+                return Check(False, renders, f"loop {run.loop.name}, step {step.index}: {lost}")
     return Check(True, renders)
 
 
-def _texts(request: Request, thinks: bool) -> Iterator[str]:
-    """What every message says, in order: its thinking, its text, the names of the tools that it calls."""
+def _lost(request: Request, prompt: str, thinks: bool) -> str | None:
+    """The first text of a request that a prompt lacks, or has at another place."""
+    said = list(_said(request, thinks))
+    places, end = [], 0
+    for text, _ in said:
+        found = prompt.find(text, end)
+        if found < 0:
+            return f"{text[:40]!r} is lost, or stands elsewhere"
+        end = found + len(text)
+        places.append((found, end))
+    begins = [begin for begin, _ in places[1:]] + [len(prompt)]
+    ends = [0] + [end for _, end in places[:-1]]
+    for (text, arguments), begin, end in zip(said, ends, begins, strict=True):
+        stretch = prompt[begin:end]  # from the text before to the text behind
+        for argument in _strings(arguments):
+            if not any(form in stretch for form in (argument, _json_of(argument), quote(argument)[1:-1])):
+                return f"the argument {argument[:40]!r} of {text} is lost, or stands elsewhere"
+    return None
+
+
+def _said(request: Request, thinks: bool) -> Iterator[tuple[str, Any]]:
+    """What every message says, in order: its thinking, its text, the tools that it calls with their arguments."""
     for message in request.messages:
         if thinks and message.get("thinking"):
-            yield message["thinking"]
-        yield message.get("content") or ""
+            yield message["thinking"], None
+        yield message.get("content") or "", None
         for call in message.get("tool_calls") or ():
-            yield call["function"]["name"]
+            yield call["function"]["name"], call["function"].get("arguments")
+
+
+def _strings(value: Any) -> Iterator[str]:
+    """All strings in a value of JSON, the names of members among them."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for name, member in value.items():
+            yield name
+            yield from _strings(member)
+    elif isinstance(value, (list, tuple)):
+        for member in value:
+            yield from _strings(member)
+
+
+def _json_of(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)[1:-1]
 
 
 def _first_prompts(jinja: JinjaChatTemplate, variant: GoChatTemplate) -> tuple[Rendering, Rendering] | None:
-    """The first request of a tool loop by both, where the Jinja text can render it."""
-    request = core_loops()[0].requests[0]
-    try:
-        return jinja.render(request), variant.render(variant.as_served(request))
-    except RenderError:
-        return None
+    """The first request of the core loops that both render."""
+    for request in [request for loop in core_loops() for request in loop.requests]:
+        try:
+            return jinja.render(request), variant.render(variant.as_served(request))
+        except RenderError:
+            continue
+    return None
 
 
 def _differences(before: Rendering, after: Rendering) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -26,6 +26,7 @@ def test_the_words_that_go_and_come_are_listed() -> None:
     result = replaced(QWEN3, TEMPLATES["qwen3"], "tools", "thinking")
     assert (result.changed, result.applied, result.refused) == (True, ("TF203",), ())
     assert result.template == TEMPLATES["qwen3"]
+    assert result.proof.renders()["conserved"] == 2
     (dropped,), (added,) = result.dropped_text, result.added_text
     assert "Your tools:\n<tools>\n</tools>\nCall one with <tool_call>, its answer comes in <tool_response>." in dropped
     assert added.startswith("These are your tools, one a line, each as JSON:\n<tools>\n</tools>\n\nUse a tool by")
@@ -33,6 +34,7 @@ def test_the_words_that_go_and_come_are_listed() -> None:
     assert "each as JSON:\n<tools>" in result.after
     told = result.to_json("m")
     assert (told["family"], told["parser"], told["tag"]) == ("f", "p", None)
+    assert told["apart"] == "this is another template of the family f, since Ollama takes no Jinja text from a client"
 
 
 def test_every_point_is_shown_and_equal_prompts_are_not_claimed() -> None:
@@ -44,6 +46,20 @@ def test_tools_that_moved_stand_still() -> None:
     result = replaced(MISTRAL, TEMPLATES["mistral-nemo"])
     assert "TF101" in result.applied
     assert result.after.startswith("[AVAILABLE_TOOLS][")
+
+
+REFUSES = "{%- if WHEN %}{{ raise_exception('not like this') }}{%- endif %}"
+
+
+def test_the_first_request_that_both_render_is_compared() -> None:
+    result = replaced(REFUSES.replace("WHEN", "messages | length < 3") + MISTRAL, TEMPLATES["mistral-nemo"])
+    assert result.before.count("[TOOL_RESULTS]") == result.after.count("[TOOL_RESULTS]") == 1
+    assert result.proof.renders()["conserved"] == 2
+
+
+def test_without_a_request_that_both_render_nothing_is_offered() -> None:
+    with pytest.raises(NoReplacement, match=r"is no help: conserved: the Jinja text renders no request with tools"):
+        replaced(REFUSES.replace("WHEN", "tools") + MISTRAL, TEMPLATES["mistral-nemo"])
 
 
 @pytest.mark.parametrize(
@@ -66,6 +82,21 @@ def test_tools_that_moved_stand_still() -> None:
         ),
         (TEMPLATES["llama3.1"].replace("{{- . }}", "{{ . }}{{ . }}"), (), "tools_once"),
         (TEMPLATES["llama3.1"].replace('"{{ .Function.Name }}"', '""'), (), "messages_kept: "),
+        (
+            TEMPLATES["llama3.1"].replace('"{{ $name }}": {{ json $value }}', ""),
+            (),
+            "messages_kept: loop .*: the argument 'shelfmark' of lumbrel_lookup is lost",
+        ),
+        (
+            TEMPLATES["llama3.1"].replace("{{ json $value }}", '"of the first call"'),
+            (),
+            "messages_kept: loop .*: the argument 'Qz-31' of lumbrel_lookup is lost",
+        ),
+        (
+            TEMPLATES["llama3.1"] + "{{ .Nothing }}",
+            (),
+            "parses: a name in it stands for nothing: <no value> is printed",
+        ),
     ],
 )
 def test_a_template_that_would_harm_is_no_replacement(go: str, capabilities: tuple[str, ...], reason: str) -> None:
