@@ -14,9 +14,13 @@ from templatefix.gotemplate.source import Span
 
 # What a change in the history costs beyond the text behind it.
 _MEMORY = {
-    "swa": " This model sees a window: without a checkpoint at hand, or --swa-full, the whole prompt is read again.",
-    "recurrent": " This model has one state for all that it read: without a checkpoint the whole prompt is read again.",
+    "swa": " This model sees a window: without a checkpoint that fits, or --swa-full, all {} bytes are read again.",
+    "recurrent": " This model has one state for all that it read: without a checkpoint that fits, all {} bytes are "
+    "read again.",
 }
+_HIDDEN = (
+    " Ollama hands no past thinking to a Jinja text at all: there each reply's thought is lost at the next request."
+)
 
 
 class HistoryRewritten(Rule):
@@ -43,7 +47,8 @@ class HistoryRewritten(Rule):
 
     By design
         Many thinking models were trained on histories without their former thinking. Then the loss is the price of
-        the format, and this is a warning.
+        the format. It is an error where conversations of every kind lose it, and a warning where only those do in
+        which a client hands thinking back.
 
     Fix safety
         Where a conversation without thinking is rewritten, the mark is given to every turn or to none. Thinking stays
@@ -83,20 +88,23 @@ class HistoryRewritten(Rule):
                 message = f"A{_an(change)} turn is rendered differently once others follow."
                 if _drops_thinking(change):
                     message = f"Thinking is shown for a while and then dropped from the history.{_switch(evidence)}"
-                memory = evidence.serving.memory or ""
+                    message += _HIDDEN if evidence.serving.hides_thoughts else ""
+                message += _MEMORY.get(evidence.serving.memory or "", "").format(_bytes(change))
                 place = _place(evidence, change)
-                found = self.finding(
-                    evidence, message + _MEMORY.get(memory, ""), place, change.run, change.step, error=True
-                )
-                if found.cost is not None and memory in _MEMORY:
-                    found = replace(found, cost=replace(found.cost, kept_bytes=0))
-                yield found
+                found = self.finding(evidence, message, place, change.run, change.step, error=True)
+                drops = evidence.template.kind == "jinja" and _drops_thinking(change)
+                yield replace(found, option="--keep-thinking") if drops else found
         for change in evidence.other_changes:
             if _is_history(change) and change.run.loop.name != "late-system":
                 message = f"A{_an(change)} turn is rendered differently later on."
                 if _drops_thinking(change):
                     message = "Thinking is shown for a while and then dropped from the history, as many models want it."
                 yield self.finding(evidence, message, _place(evidence, change), change.run, change.step, fixable=False)
+
+
+def _bytes(change: Change) -> int:
+    """Of the prompt that lost something."""
+    return change.run.steps[change.step].prompt_bytes
 
 
 def _is_history(change: Change) -> bool:

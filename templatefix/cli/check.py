@@ -113,7 +113,8 @@ def _serving(found: Target) -> Serving:
     from templatefix.chat.serving import Serving
 
     if found.jinja is not None:
-        return Serving(memory=found.jinja.memory)
+        # Ollama hands past thinking to no Jinja text.
+        return Serving(memory=found.jinja.memory, hides_thoughts=found.shown is not None)
     if found.shown is None:
         return Serving(not_in_force=found.not_in_force() or "")
     from templatefix.servers.errors import ServerError

@@ -41,6 +41,7 @@ def test_a_tag_gets_the_familys_template(templatefix: Any, server: OllamaServer)
     done = templatefix("patch", "owl:1")
     assert (done.code, done.err) == (0, "")
     assert done.out.startswith("owl:1: TF203 is gone, by a Go TEMPLATE of the family qwen3\n")
+    assert "this is no variant of the one in the weights but another template" in " ".join(done.out.split())
     assert "\n-Your tools:\n" in done.out
     assert "\n+These are your tools, one a line, each as JSON:\n" in done.out
     assert f"\n{TAG}: made, digest " in done.out
@@ -70,6 +71,7 @@ def test_calls_that_are_no_json_come_with_their_parser(templatefix: Any, server:
     assert (done.code, told["changed"], told["family"], told["parser"]) == (0, True, "qwen3.5", "qwen3.5")
     assert (told["tag"]["name"], told["template"]) == ("bat:1", TEMPLATES["qwen3.5"])
     assert {name for name, holds in told["proof"].items() if not holds} == {"no_tools_identical"}
+    assert told["apart"].startswith("this is another template of the family qwen3.5")
     assert told["dropped_text"]
     assert told["added_text"]
     assert OllamaClient(server.url).show("bat:1").instruction("PARSER") == "qwen3.5"
@@ -91,6 +93,20 @@ def test_dry_run_and_files_make_no_tag(templatefix: Any, server: OllamaServer, a
     assert "{%- if tools %}" in (alone / "kept.jinja").read_text()
     done = templatefix("patch", "owl:1", "--keep-thinking", "-o", "other.jinja", "--tag", "bat:1")
     assert (done.code, (alone / "other.jinja").exists(), names(server)) == (2, False, ["owl:1"])
+
+
+def test_check_says_which_thoughts_the_server_hands_over(templatefix: Any, server: OllamaServer, alone: Path) -> None:
+    server.store.add("owl:1", None, weights=weights(QWEN3))
+    (alone / "owl.jinja").write_text(QWEN3)
+    said = "Ollama hands no past thinking to a Jinja text at all"
+    messages = [
+        finding["message"]
+        for target in ("owl:1", "owl.jinja")
+        for result in json.loads(templatefix("check", target, "--format", "json").out)["results"]
+        for finding in result["findings"]
+        if finding["code"] == "TF203"
+    ]
+    assert [said in message for message in messages] == [True, False]
 
 
 def test_a_stable_text_stays(templatefix: Any, server: OllamaServer) -> None:
