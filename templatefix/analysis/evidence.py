@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -30,6 +31,7 @@ from templatefix.chat.request import Request
 from templatefix.chat.serving import Serving
 from templatefix.gotemplate.source import Span
 
+_OF_THINKING = ("think", "thought", "reason")  # in the name of a variable
 _SEED, _SAMPLES = 20261129, 60  # of the search for loops
 
 
@@ -194,15 +196,17 @@ class Evidence:
 
     @cached_property
     def thinking_switch(self) -> str:
-        """A variable of the template that keeps thinking in the history, as JSON with its value; or nothing."""
+        """A variable of the template that keeps all thinking in the history, as JSON with its value; or nothing."""
         template = self.template
         if not isinstance(template, SwitchedTemplate):
             return ""
-        for name in sorted(name for name in template.switches if "think" in name or "reason" in name):
+        messages = self._thinking_loop.requests[-1].messages
+        thoughts = [str(message["thinking"]) for message in messages if message.get("thinking")]
+        for name in sorted(name for name in template.switches if any(word in name for word in _OF_THINKING)):
             for value in (True, False):
                 run = self.run_other(template.with_kwargs({name: value}), self._thinking_loop)
-                if run.error is None and not run.lost:
-                    return f'{{"{name}": {str(value).lower()}}}'
+                if run.error is None and not run.lost and all(one in run.steps[-1].rendering.text for one in thoughts):
+                    return json.dumps({name: value})
         return ""
 
     @property

@@ -56,7 +56,6 @@ def compared(found: Target, result: PatchResult, named: str | None) -> tuple[Pat
     program = Path(path).absolute()
     from templatefix.analysis.analyse import analyse
     from templatefix.analysis.loops import chat_loops, core_loops, thinking_loop
-    from templatefix.rewrite.jinja_patch import again
     from templatefix.servers.applied import NotAsProved, check_applied
     from templatefix.servers.errors import ServerError
 
@@ -65,7 +64,7 @@ def compared(found: Target, result: PatchResult, named: str | None) -> tuple[Pat
     show = progress_line()
     show(f"comparing the prompts with those of {program.name}")
     try:
-        made = check_applied(program, again(original, result.template), original, loops)
+        made = check_applied(program, original.with_text(result.template), original, loops)
     except NotAsProved as error:
         return result.declined(str(error), analyse(original).findings), None
     except ServerError as error:

@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
-from templatefix.analysis.analyse import analyse
-from templatefix.analysis.evidence import Evidence
 from templatefix.analysis.jinja_faults import why_it_fails
-from templatefix.analysis.metering import Budget, is_beyond
+from templatefix.analysis.metering import is_beyond
 from templatefix.analysis.stability import LoopRun
 from templatefix.chat.jinja import JinjaChatTemplate
 from templatefix.chat.rendering import ChatTemplate, RenderError
 from templatefix.gotemplate.edits import apply_edits
-from templatefix.gotemplate.source import Source
+from templatefix.rewrite.attempt import Attempt
 from templatefix.rewrite.candidates import Placement
 from templatefix.rewrite.jinja_calls import repair_failures
 from templatefix.rewrite.jinja_candidates import JinjaCandidate, JinjaCandidates
@@ -23,10 +21,9 @@ from templatefix.rewrite.jinja_objects import repair_objects
 from templatefix.rewrite.jinja_repairs import JinjaRepair
 from templatefix.rewrite.jinja_tags import JinjaTags
 from templatefix.rewrite.kept import has_thoughts
-from templatefix.rewrite.proof import Baseline, Check, Proof, declined, prove
-from templatefix.rewrite.result import ADAPTED, FAILS, NO_VERDICT, STRUCTS, PatchResult, Refusal, with_repairs
-from templatefix.rewrite.spending import PatchBudget, TooSlow, refuse_cut
-from templatefix.rewrite.traits import names_used
+from templatefix.rewrite.proof import Baseline, Proof, declined, prove
+from templatefix.rewrite.result import ADAPTED, FAILS, STRUCTS, PatchResult, Refusal, with_repairs
+from templatefix.rewrite.spending import refuse_cut
 from templatefix.rewrite.words import count, words_of
 
 THOUGHTS, SYSTEM = "TF203", "TF201"
@@ -50,7 +47,9 @@ def patch_jinja(
     return _JinjaPatch(template, placement, select, ignore, keep_thinking).run()
 
 
-class _JinjaPatch:
+class _JinjaPatch(Attempt):
+    template: JinjaChatTemplate
+
     def __init__(
         self,
         template: JinjaChatTemplate,
@@ -59,42 +58,27 @@ class _JinjaPatch:
         ignore: Collection[str],
         keeps: bool,
     ) -> None:
-        self.template = template
-        self.placement = placement
-        self.select = [code.upper() for code in select]
-        self.ignore = [code.upper() for code in ignore]
+        super().__init__(template, placement, select, ignore)
         self.keeps = keeps
-        self.budget = PatchBudget()
-        self.analysis = self.judged = self.budget.check(template)  # of the template as it came, and once it is repaired
-        self.refused: list[Refusal] = []
-        self.checks: list[Check] = []  # of the repairs
-        evidence = Evidence(template)
-        self.tools, self.thoughts = evidence.takes_tools, evidence.thinks
+        self.thoughts = self.evidence.thinks
 
-    def run(self) -> PatchResult:
-        """Repair, look for a change, and prove it; refuse where that takes too much."""
-        try:
-            return self._run()
-        except TooSlow as error:
-            return self._unchanged(self._each(f"{error}"))
-
-    def _run(self) -> PatchResult:
+    def changes(self) -> PatchResult:
+        """Repair, then move what still moves."""
         verdict = self.analysis.verdict
         if verdict == "not-evaluated":
-            return self._unchanged(self._each(self._unmendable()))
+            return self.unchanged(self.each(self._unmendable()))
         refuse_cut(self.analysis)
-        if verdict != "stable" and (left := [code for code in self._errors() if not self._wanted(code)]):
-            said = "left out by the choice of codes, and the rest is not enough"
-            return self._unchanged([Refusal(code, said) for code in left])
+        if verdict != "stable" and (left := self.unwanted()):
+            return self.unchanged(left)
         template = self._repaired()
         if any(refusal.code == FAILS for refusal in self.refused):
-            return self._unchanged(self.refused)
+            return self.unchanged(self.refused)
         if self.checks:
             self.judged = self.budget.check(template)
         if self.judged.verdict == "stable":
-            return self._proved(template) if self.checks else self._unchanged(self.refused)
+            return self._proved(template) if self.checks else self.unchanged(self.refused)
         if self.judged.verdict != "unstable":
-            return self._unchanged([*self.refused, *self._each(self._unmendable())])
+            return self.unchanged([*self.refused, *self.each(self._unmendable())])
         return self._moved(template)
 
     def _repaired(self) -> JinjaChatTemplate:
@@ -103,7 +87,7 @@ class _JinjaPatch:
         codes = {finding.code for finding in self.analysis.findings}
         self.refused += [Refusal(code, _TOLD) for code in ADAPTED if code in codes and self._selected(code)]
         for code, mend in ((FAILS, repair_failures), (STRUCTS, repair_objects)):
-            if code not in codes or not self._wanted(code):
+            if code not in codes or not self.wanted(code):
                 continue
             repair = mend(Baseline(template, tools=self.tools, thoughts=self.thoughts, budget=self.budget))
             if isinstance(repair, JinjaRepair) and repair.check.holds:
@@ -116,18 +100,18 @@ class _JinjaPatch:
     def _proved(self, template: JinjaChatTemplate) -> PatchResult:
         """What was repaired and needs nothing else."""
         base = Baseline(template, tools=self.tools, thoughts=self.thoughts, budget=self.budget)
-        proof = prove(base, template, patch_again=self._needs_patch)
+        proof = prove(base, template, patch_again=self.needs_patch)
         if not proof.holds:
-            return self._unchanged(self._each(f"{proof.failure}"))
+            return self.unchanged(self.each(f"{proof.failure}"))
         return self._changed(_Found(template, (), proof, ()))
 
     def _moved(self, template: JinjaChatTemplate) -> PatchResult:
         """What still moves, put where it stays."""
         moves = self._selected(SYSTEM) and not self.tools
         if not self.tools and not self.keeps and not moves:
-            return self._unchanged(self._each(self._without_tools()))
+            return self.unchanged(self.each(self._without_tools()))
         if not self.keeps and self._thinking_alone():
-            return self._unchanged(self._each(self._thinking_reason()))
+            return self.unchanged(self.each(self._thinking_reason()))
         base = Baseline(
             template,
             tools=self.tools,
@@ -136,36 +120,23 @@ class _JinjaPatch:
             moves_system=moves,
             budget=self.budget,
         )
-        search = _Search(base, self.placement, self._needs_patch)
+        search = _Search(base, self.placement, self.needs_patch)
         found = search.run()
         if found is None:
-            dropped = not self.keeps and (search.left_by_thinking or THOUGHTS in self._errors())
+            dropped = not self.keeps and (search.left_by_thinking or THOUGHTS in self.errors())
             reason = self._thinking_reason() if dropped else search.reason
-            return self._unchanged(self._each(reason))
+            return self.unchanged(self.each(reason))
         return self._changed(found)
-
-    def _needs_patch(self, template: ChatTemplate) -> bool:
-        """Whether a variant would be changed again."""
-        after = self.budget.check(template)
-        told = {refusal.code for refusal in self.refused}
-        mended = {code for code in (STRUCTS, FAILS) if self._wanted(code) and code not in told}
-        return after.verdict != "stable" or any(finding.code in mended for finding in after.findings)
 
     # -- what is wanted
 
     def _selected(self, code: str) -> bool:
-        return any(code.startswith(prefix) for prefix in self.select) and self._wanted(code)
+        return any(code.startswith(prefix) for prefix in self.select) and self.wanted(code)
 
-    def _wanted(self, code: str) -> bool:
-        whole = self.select and not any(code.startswith(prefix) for prefix in self.select)
-        # The system text and the user's text around it are one and the same change.
-        if whole and not (code == "TF202" and SYSTEM in self.select):
-            return False
-        return not any(code.startswith(prefix) for prefix in self.ignore)
-
-    def _errors(self) -> list[str]:
-        errors = [finding.code for finding in self.judged.findings if finding.severity == "error"]
-        return list(dict.fromkeys(code for code in errors if code not in NO_VERDICT))
+    def wanted(self, code: str) -> bool:
+        """Whether a code may be mended: the system text and the user's text around it are one and the same change."""
+        with_system = code == "TF202" and SYSTEM in self.select and not self.left_out(code)
+        return with_system or super().wanted(code)
 
     def _thinking_alone(self) -> bool:
         return all(has_thoughts(run.loop.requests[-1]) for run in self.judged.core if run.lost)
@@ -182,22 +153,14 @@ class _JinjaPatch:
 
     def _thinking_reason(self) -> str:
         said = f"the template drops what the model thought from the history; {OPTION} makes a variant that keeps it"
-        switch = switch_of(self.template)
-        return said if switch is None else f"{said}, and the template has a switch for it: {_argument(switch)}"
+        switch = self.evidence.thinking_switch
+        return f"{said}, and the template has a switch for it: --chat-template-kwargs '{switch}'" if switch else said
 
     def _without_tools(self) -> str:
         reason = "the template has no tools, and without tools every prompt has to stay as it is"
-        if SYSTEM in self._errors():
+        if SYSTEM in self.errors():
             reason += f"; --select {SYSTEM} lets the system text stay at the first user turn all the same"
         return reason
-
-    def _each(self, reason: str) -> list[Refusal]:
-        return [Refusal(code, reason) for code in self._errors()] or [Refusal("", reason)]
-
-    def _unchanged(self, refused: list[Refusal]) -> PatchResult:
-        text = self.template.source.text
-        remaining = self.analysis.findings
-        return PatchResult(text, text, False, refused=tuple(refused), placement=self.placement, remaining=remaining)
 
     def _changed(self, found: _Found) -> PatchResult:
         after = self.budget.check(found.template)
@@ -215,6 +178,7 @@ class _JinjaPatch:
             (),
             found.added,
             self._apart(),
+            self.tools,
         )
 
     def _apart(self) -> str | None:
@@ -222,25 +186,6 @@ class _JinjaPatch:
         if self.keeps:
             return "thinking that is kept"
         return None if self.tools else "the place of the system text"
-
-
-def switch_of(template: JinjaChatTemplate) -> dict[str, Any] | None:
-    """The variable, with its value, by which a template itself keeps the thinking; None where it has none."""
-    budget = Budget()  # for all tries
-    for name in sorted(names_used(template)):
-        if "think" not in name and "reason" not in name:
-            continue
-        for value in (True, False):
-            if name == "enable_thinking":
-                continue
-            if analyse(template.with_kwargs({name: value}), budget=budget).verdict == "stable":
-                return {name: value}
-    return None
-
-
-def _argument(switch: dict[str, Any]) -> str:
-    ((name, value),) = switch.items()
-    return f"--chat-template-kwargs '{{\"{name}\":{str(value).lower()}}}'"
 
 
 @dataclass(frozen=True)
@@ -361,15 +306,3 @@ class _Search:
             for old, new in zip(before.steps, after.steps, strict=False):
                 more |= count(words_of(new.rendering)) - count(words_of(old.rendering))
         return tuple(sorted(more))
-
-
-def again(template: JinjaChatTemplate, text: str) -> JinjaChatTemplate:
-    """Another text in the place of a template; raises RenderError."""
-    return JinjaChatTemplate(
-        Source(text, template.source.name),
-        bos=template.bos,
-        eos=template.eos,
-        date=template.date,
-        caps=template.caps,
-        kwargs=template.kwargs,
-    )

@@ -14,10 +14,11 @@ import sys
 from pathlib import Path
 
 from templatefix.analysis.analyse import analyse
+from templatefix.analysis.evidence import Evidence
 from templatefix.analysis.loops import chat_loops, core_loops, thinking_loop
 from templatefix.chat.jinja import JinjaChatTemplate
 from templatefix.chat.rendering import RenderError
-from templatefix.rewrite.jinja_patch import patch_jinja, switch_of
+from templatefix.rewrite.jinja_patch import patch_jinja
 from templatefix.rewrite.result import PatchResult
 from templatefix.servers.applied import NotAsProved, check_applied
 
@@ -63,7 +64,7 @@ def main() -> int:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--server-bin", type=Path, metavar="LLAMA_SERVER")
     program = options.parse_args().server_bin
-    unstable = {name: template for name, template in _unstable().items() if switch_of(template) is None}
+    unstable = {name: template for name, template in _unstable().items() if not Evidence(template).thinking_switch}
     done = 0
     for name, template in unstable.items():
         option, result = _patched(template)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from templatefix.analysis.analyse import analyse
+from templatefix.analysis.evidence import Evidence
 from templatefix.analysis.loops import assistant, chat_loops, core_loops, system, thinking_loop, user
 from templatefix.analysis.stability import run_loop
 from templatefix.chat.jinja import JinjaChatTemplate
 from templatefix.chat.request import Request
 from templatefix.rewrite import patch as patching
-from templatefix.rewrite.jinja_patch import patch_jinja, switch_of
+from templatefix.rewrite.jinja_patch import patch_jinja
 from templatefix.rewrite.proof import NAMES, Baseline, prove
 from templatefix.rewrite.result import PatchResult
 from templatefix.rewrite.traits import derived_traits, names_used
@@ -143,6 +145,14 @@ def test_a_template_without_tools_is_changed_only_when_asked_for_by_code() -> No
     assert lost(result.template, chat_loops()) == []
     request = Request((system("S."), user("Hm."), assistant("Ah."), user("Oh.")))
     assert JinjaChatTemplate(result.template).render(request).text == "<user>S.\n\nHm.</><assistant>Ah.</><user>Oh.</>"
+    assert (refused.tools, result.tools, patched(result.template).tools) == (False, False, False)
+
+
+def test_a_refusal_holds_what_was_found() -> None:
+    result = patched(MOVING, ignore=("TF101",))
+    assert [refusal.code for refusal in result.refused] == ["TF101"]
+    assert "TF101" in {finding["code"] for finding in result.to_json("t")["remaining"]}
+    assert result.remaining == analyse(JinjaChatTemplate(MOVING)).findings
 
 
 def test_thinking_is_dropped_unless_keeping_is_asked_for() -> None:
@@ -153,10 +163,26 @@ def test_thinking_is_dropped_unless_keeping_is_asked_for() -> None:
 
 
 def test_a_switch_of_the_template_is_named() -> None:
-    assert switch_of(JinjaChatTemplate(SWITCHED)) == {"hold_thinking": True}
-    assert switch_of(JinjaChatTemplate(FORGETFUL)) is None
-    reason = patched(SWITCHED).refused[0].reason
-    assert """--chat-template-kwargs '{"hold_thinking":true}'""" in reason
+    assert Evidence(JinjaChatTemplate(SWITCHED)).thinking_switch == '{"hold_thinking": true}'
+    assert """--chat-template-kwargs '{"hold_thinking": true}'""" in patched(SWITCHED).refused[0].reason
+    assert "--chat-template-kwargs" not in patched(FORGETFUL).refused[0].reason
+
+
+def test_a_switch_that_shows_no_thinking_keeps_none() -> None:
+    never = FORGETFUL.replace("loop.index0 > seen.last", "not skip_thinking and loop.index0 > seen.last")
+    assert Evidence(JinjaChatTemplate(never)).thinking_switch == ""
+    assert "--chat-template-kwargs" not in patched(never).refused[0].reason
+
+
+def test_check_and_patch_name_the_same_switch_where_more_than_thinking_moves() -> None:
+    last = "{%- if loop.last and messages[0].role != 'system' %}!{%- endif %}"
+    text = SWITCHED.replace("hold_thinking", "hold_thoughts").replace("    {{- '</'", last + "{{- '</'")
+    said = """--chat-template-kwargs '{"hold_thoughts": true}'"""
+    assert analyse(JinjaChatTemplate(text).with_kwargs({"hold_thoughts": True})).verdict == "unstable"
+    assert [finding.code for finding in analyse(JinjaChatTemplate(text)).findings if said in finding.message] == [
+        "TF203"
+    ]
+    assert said in patched(text).refused[0].reason
 
 
 def test_thinking_is_kept_where_it_was_generated(remembering: PatchResult) -> None:
