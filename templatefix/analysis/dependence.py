@@ -52,7 +52,7 @@ class TreeReading:
     @property
     def places(self) -> tuple[Place, ...]:
         """The suspects' places."""
-        return tuple([Place(suspect.node.span, suspect.kind) for suspect in self.suspects])
+        return tuple([Place(suspect.node.span, suspect.kind, suspect.shown) for suspect in self.suspects])
 
     def raw(self, node: Node) -> int:
         """What the value of an expression was ever made of: TAIL, TOOLS, SYSTEM, DATA, DATE."""

@@ -9,6 +9,7 @@ from typing import Any, Final, Literal, TypeAlias
 from templatefix.analysis.gotree_values import Role, Value, constant
 from templatefix.analysis.reading import DATA, SYSTEM, TOOLS, SuspectKind
 from templatefix.gotemplate.nodes import BranchNode, Node
+from templatefix.gotemplate.source import Span
 
 DONE: Final = "#done"  # whether this turn of a loop was left by continue or break
 BROKEN: Final = "#broken"  # whether the loop was left by break
@@ -38,6 +39,7 @@ class Suspect:
     node: Node  # the branch, action, loop or text
     role: Role | None  # of the message it is printed for; None outside the conversation
     kind: SuspectKind
+    shown: Span | None = None  # where it is printed, if that is not within the node
 
 
 @dataclass
@@ -46,7 +48,7 @@ class Record:
 
     raw: dict[int, int] = field(default_factory=dict)  # of an expression: what it is made of
     truths: dict[int, set[bool | None]] = field(default_factory=dict)  # of a condition
-    suspects: dict[tuple[int, Role | None, str], Suspect] = field(default_factory=dict)
+    suspects: dict[Hashable, Suspect] = field(default_factory=dict)
 
 
 def branches(via: Via) -> tuple[BranchNode, ...]:

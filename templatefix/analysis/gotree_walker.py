@@ -37,6 +37,7 @@ from templatefix.gotemplate.nodes import (
     WithNode,
 )
 from templatefix.gotemplate.parser import Tree
+from templatefix.gotemplate.source import Span
 
 _BUDGET: Final = 200_000  # nodes run
 _NESTING: Final = 40  # templates that call each other
@@ -66,20 +67,20 @@ class Walker(ABC):
 
     # -- places -------------------------------------------------------------------------------------------------------
 
-    def suspect(self, node: Node, kind: SuspectKind) -> None:
-        """Note a place whose output can change."""
+    def suspect(self, node: Node, kind: SuspectKind, shown: Span | None = None) -> None:
+        """Note a place whose output can change, and where that is `shown` if not within it."""
         if self.frame is None and kind != "behind":
             # Behind the conversation it would be part of the generation tail, which may change.
-            self.outside.setdefault(id(node), Suspect(node, None, kind))
+            self.outside.setdefault(id(node), Suspect(node, None, kind, shown))
             return
         role = self.frame.message.role if self.frame is not None else None
-        self.record.suspects.setdefault((id(node), role, kind), Suspect(node, role, kind))
+        self.record.suspects.setdefault((id(node), role, kind, shown), Suspect(node, role, kind, shown))
 
     def _behind(self, items: Sequence[Item], seen: bool) -> bool:
         for item in items:
             outside = self.outside.get(id(item.node))
             if outside is not None and not seen:
-                self.record.suspects.setdefault((id(item.node), None, outside.kind), outside)
+                self.record.suspects.setdefault((id(item.node), None, outside.kind, outside.shown), outside)
             if item.kind == "messages":
                 if seen:
                     self.suspect(item.node, "behind")
@@ -119,7 +120,9 @@ class Walker(ABC):
         inner = tuple(self._nodes(rest, scope))
         self.merge_states(before, dict(self.state), node, done)
         if done.moves and inner:
-            self.suspect(node, "gate")
+            spans = [item.node.span for item in inner]
+            shown = Span(min(span.start for span in spans), max(span.end for span in spans))
+            self.suspect(node, "gate", shown)
         return (
             [Item("if", node, self.via, ("unless", self.short((done.key, keys(inner)))), 0, ((), inner))]
             if inner

@@ -6,6 +6,7 @@ from itertools import pairwise
 
 import pytest
 
+from templatefix.analysis.analyse import analyse
 from templatefix.analysis.dependence import TreeReading, read
 from templatefix.analysis.reading import TooComplex
 from templatefix.chat.go import GoChatTemplate
@@ -279,6 +280,14 @@ SOME_TOOL = 'eq .Function.Name "lumbrel_lookup"'
 )
 def test_variables_and_loops_within_are_followed(text: str, suspect: str) -> None:
     assert opened(text) == [suspect]
+
+
+@pytest.mark.parametrize("before", ["", "Early. "])
+def test_what_continue_leaves_out_is_shown_where_it_stands(before: str) -> None:
+    gate = f"{{{{ if le (len (slice $.Messages $i)) 2 }}}}{before}{{{{ continue }}}}{{{{ end }}}}"
+    found = analyse(GoChatTemplate("{{ json .Tools }}" + HEAD + gate + BODY + "{{ end }}"))
+    assert found.verdict == "unstable"
+    assert found.disagreement == ()
 
 
 def test_what_takes_many_turns_to_reach_a_variable_is_found() -> None:
