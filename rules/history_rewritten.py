@@ -14,10 +14,11 @@ from templatefix.gotemplate.source import Span
 
 # What a change in the history costs beyond the text behind it.
 _MEMORY = {
-    "swa": " This model sees a window: without a checkpoint that fits, or --swa-full, all {} bytes are read again.",
-    "recurrent": " This model has one state for all that it read: without a checkpoint that fits, all {} bytes are "
+    "swa": " This model sees a window: without a checkpoint that fits, or --swa-full, the whole prompt is read again.",
+    "recurrent": " This model has one state for all that it read: without a checkpoint that fits, the whole prompt is "
     "read again.",
 }
+_WITHOUT = "where no checkpoint fits"
 _HIDDEN = (
     " Ollama hands no past thinking to a Jinja text at all: there each reply's thought is lost at the next request."
 )
@@ -89,9 +90,11 @@ class HistoryRewritten(Rule):
                 if _drops_thinking(change):
                     message = f"Thinking is shown for a while and then dropped from the history.{_switch(evidence)}"
                     message += _HIDDEN if evidence.serving.hides_thoughts else ""
-                message += _MEMORY.get(evidence.serving.memory or "", "").format(_bytes(change))
+                message += _MEMORY.get(evidence.serving.memory or "", "")
                 place = _place(evidence, change)
                 found = self.finding(evidence, message, place, change.run, change.step, error=True)
+                if found.cost is not None and evidence.serving.memory in _MEMORY:
+                    found = replace(found, cost=replace(found.cost, kept_bytes=0, when=_WITHOUT))
                 drops = evidence.template.kind == "jinja" and _drops_thinking(change)
                 yield replace(found, option="--keep-thinking") if drops else found
         for change in evidence.other_changes:
@@ -100,11 +103,6 @@ class HistoryRewritten(Rule):
                 if _drops_thinking(change):
                     message = "Thinking is shown for a while and then dropped from the history, as many models want it."
                 yield self.finding(evidence, message, _place(evidence, change), change.run, change.step, fixable=False)
-
-
-def _bytes(change: Change) -> int:
-    """Of the prompt that lost something."""
-    return change.run.steps[change.step].prompt_bytes
 
 
 def _is_history(change: Change) -> bool:

@@ -19,6 +19,7 @@ class Cost:
     prompt_bytes: int  # of the step named
     steps_without_tools: int
     steps: int  # of the loop
+    when: str = ""  # on what it hangs; empty: on nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,3 +35,4 @@ class Finding:
     step: int | None  # the request of that loop
     fixable: bool
     cost: Cost | None
+    option: str = ""  # of `patch`, without which it is left as it is

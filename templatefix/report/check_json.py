@@ -48,6 +48,7 @@ def _finding(checked: Checked, finding: Finding) -> dict[str, Any]:
         "end": _place(checked.place(finding.span.end)),
         "loop": None if finding.loop is None else {"scenario": finding.loop, "step": finding.step},
         "fixable": finding.fixable,
+        "option": finding.option or None,
     }
 
 

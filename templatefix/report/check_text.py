@@ -120,7 +120,8 @@ def _costs(finding: Finding, where: str) -> list[str]:
     cost, said = finding.cost, []
     if cost is not None and finding.step:  # a first request has nothing to keep
         fresh = cost.prompt_bytes - cost.kept_bytes
-        said.append(f"{_plural(cost.kept_bytes, 'byte')} kept, {fresh} read anew at {where}")
+        when = f", {cost.when}" if cost.when else ""
+        said.append(f"{_plural(cost.kept_bytes, 'byte')} kept, {fresh} read anew at {where}{when}")
     if cost is not None and cost.steps_without_tools:
         said.append(f"no tools in {cost.steps_without_tools} of {_plural(cost.steps, 'request')} of {finding.loop}")
     return said
@@ -129,8 +130,7 @@ def _costs(finding: Finding, where: str) -> list[str]:
 def _what_to_do(checked: Checked, finding: Finding) -> Iterator[str]:
     target = shlex.quote(readable(checked.target))
     if finding.fixable:
-        option = "--keep-thinking " if checked.kind == "jinja" and finding.code == "TF203" else ""
-        yield f"  fix   templatefix patch {option}{target}"
+        yield f"  fix   templatefix patch {f'{finding.option} ' if finding.option else ''}{target}"
     elif checked.kind == "go" and finding.code in ON_REQUEST:
         yield f"  fix   on request: templatefix patch --select TF,{finding.code} {target}"
     else:

@@ -62,11 +62,12 @@ def test_what_is_mended_on_request_says_how() -> None:
     assert "  fix   none by patch; the page says what can be done" in check_text(lost).splitlines()
 
 
-def test_thinking_is_kept_in_a_jinja_template_by_an_option() -> None:
-    dropped = checked("unstable", finding("error", "TF203"))
-    assert "  fix   templatefix patch chat.tmpl" in check_text(dropped).splitlines()
-    kept = check_text(replace(dropped, kind="jinja")).splitlines()
-    assert "  fix   templatefix patch --keep-thinking chat.tmpl" in kept
+def test_an_option_and_what_a_cost_hangs_on_are_told() -> None:
+    assert "  fix   templatefix patch chat.tmpl" in said_of(finding("error", "TF203"))
+    dropped = replace(finding("error", "TF203"), option="--keep-thinking", cost=Cost(0, 44, 0, 2, "with no checkpoint"))
+    said = said_of(dropped)
+    assert "  fix   templatefix patch --keep-thinking chat.tmpl" in said
+    assert "  cost  0 bytes kept, 44 read anew at step 1 of chat, with no checkpoint" in said
 
 
 def test_what_has_nothing_to_do_with_the_cache_has_no_cost() -> None:
@@ -140,6 +141,7 @@ def test_json() -> None:
                 "end": {"line": 2, "column": 33, "offset": 39},
                 "loop": {"scenario": "chat", "step": 1},
                 "fixable": True,
+                "option": None,
             }
         ],
         "loops": [
