@@ -105,6 +105,11 @@ class Blocks:
             found = self._uses[id(macro)] = (names, targets)
         return found
 
+    @staticmethod
+    def appends(macro: nodes.Node) -> bool:
+        """Whether a macro may append to a list."""
+        return any(each.attr == "append" for each in macro.find_all(nodes.Getattr))
+
     @cached_property
     def _around(self) -> dict[int, tuple[int, ...]]:
         """The branches around each tag and text, by where it starts; around a macro those around its one call."""

@@ -8,10 +8,12 @@ from dataclasses import replace
 
 from jinja2 import nodes
 
-from templatefix.analysis.jinjatree_functions import METHODS, applied, tested
+from templatefix.analysis.jinjatree_functions import METHODS, applied, is_text, kept_truth, tested
 from templatefix.analysis.jinjatree_numbers import is_integer, known_integer, plus
 from templatefix.analysis.jinjatree_state import UNROLLED, Holder, Raised
 from templatefix.analysis.jinjatree_values import (
+    LISTS,
+    SPACES,
     UNKNOWN,
     Part,
     Value,
@@ -20,7 +22,7 @@ from templatefix.analysis.jinjatree_values import (
     opaque,
     unknown,
 )
-from templatefix.analysis.reading import DATE
+from templatefix.analysis.reading import DATE, TooComplex
 
 
 class Caller(Holder):
@@ -56,7 +58,7 @@ class Caller(Holder):
         if name in ("default", "d", "string", "safe"):
             return value
         key = self.short(("of", name, value.key, *[argument.key for argument in arguments]))
-        found = opaque(key, (value, *arguments), value.truth)
+        found = opaque(key, (value, *arguments), kept_truth(name, value, arguments))
         if self.frame is not None and self.frame.low == self.frame.high and not self.frame.nested:
             # What it is made of is all there.
             return replace(found, key=self.short((key, self.frame.message.key)), flags=0)
@@ -76,6 +78,8 @@ class Caller(Holder):
             return self.macro(called, node)
         if called.shape == "function":
             return self._function(called.inner, node)
+        if called.raw >= LISTS:
+            raise TooComplex  # it may be the `append` of a list
         return opaque(self.short(("call", called.key, id(node))), (called, *self._arguments(node)))
 
     def _method(self, holder: Value, name: str, node: nodes.Call) -> Value:
@@ -83,7 +87,8 @@ class Caller(Holder):
         if holder.shape == "loop":
             return opaque(self.short(("cycle", holder.inner.position.key)), (holder.inner.position, *arguments))
         if name == "append":
-            return self._append(holder, arguments)
+            self._append(holder, arguments, _is_path(node.node))
+            return constant(None)
         if name == "get" and arguments and isinstance(arguments[0].known, str) and holder.shape in ("message", "dict"):
             member = self.attribute(holder, arguments[0].known)
             return self.sealed(applied("default", member, arguments[1:] or [constant(None)]))
@@ -91,15 +96,52 @@ class Caller(Holder):
             return opaque(self.short(("get", holder.key, *[a.key for a in arguments])), (holder, *arguments))
         return self.sealed(applied(name, holder, arguments))
 
-    def _append(self, holder: Value, arguments: Sequence[Value]) -> Value:
-        # The list is changed wherever it is kept.
-        grown = opaque(self.short(("append", holder.key, *[a.key for a in arguments])), (holder, *arguments), True)
-        if holder.shape == "list" and len(holder.inner) < UNROLLED and len(arguments) == 1:
-            grown = self.listed((*holder.inner, arguments[0]))
+    def _append(self, holder: Value, arguments: Sequence[Value], kept: bool) -> None:
+        # A list is changed wherever it is kept. Lists with one key can be two that the same place has made.
+        if holder.is_known:
+            return
+        if holder.raw < LISTS or holder.raw & SPACES or holder.shape == "row":
+            raise TooComplex  # it may be a list of the server's, or one that nobody has by name
+        places = sum(self._counted(value, holder) for value in self.state.values())
+        grown: Value | None = None
+        if kept and places == 1 and holder.shape == "list" and len(holder.inner) < UNROLLED and len(arguments) == 1:
+            grown = self.listed((*holder.inner, arguments[0]), None, holder.raw)
+        self.grow(holder, arguments, grown)
+
+    def _counted(self, value: Value, holder: Value) -> int:
+        """How often a value holds a list like the one that grows."""
+        self.spend(1)
+        if value.key == holder.key:
+            return 1
+        if value.raw < LISTS or value.shape not in ("list", "dict"):
+            return 0
+        return sum(self._counted(each, holder) for each in _members(value))
+
+    def grow(self, holder: Value, arguments: Sequence[Value], grown: Value | None = None) -> None:
+        """Something is appended to a list, wherever it may be kept; `grown` if it is known what the list becomes."""
+        self.appends += 1
         for slot, value in list(self.state.items()):
-            if value.key == holder.key:
-                self.state[slot] = grown
-        return constant(None)
+            if value.raw >= LISTS:
+                self.state[slot] = self._grown(value, holder, arguments, grown)
+
+    def _grown(self, value: Value, holder: Value, arguments: Sequence[Value], grown: Value | None) -> Value:
+        self.spend(1)
+        if value.raw < LISTS or value.is_known or is_text(value):
+            return value
+        if value.key == holder.key and grown is not None:
+            return grown
+        sure = holder.shape == "list" and value.shape == "list" and value.key != holder.key
+        if value.shape == "dict" or sure:
+            inner = [self._grown(each, holder, arguments, grown) for each in _members(value)]
+            if all(one is other for one, other in zip(inner, _members(value), strict=True)):
+                return value
+            if value.shape == "list":
+                return self.listed(inner, None, value.raw)
+            return self.mapped([(constant(name), one) for (name, _), one in zip(value.inner, inner, strict=True)])
+        if not value.raw & holder.raw & -LISTS:
+            return value
+        key = self.short(("append", value.key, holder.key, *[argument.key for argument in arguments]))
+        return opaque(key, (value, holder, *arguments), value.truth or None)
 
     def _function(self, name: str, node: nodes.Call) -> Value:
         if name == "raise_exception":
@@ -108,7 +150,7 @@ class Caller(Holder):
             return self._namespace(node)
         arguments = self._arguments(node)
         if name == "range":
-            return self._range(arguments)
+            return self._range(node, arguments)
         key = self.short((name, *[argument.key for argument in arguments]))
         found = opaque(key, arguments, True)
         if name == "strftime_now":
@@ -121,16 +163,16 @@ class Caller(Holder):
         for slot in [slot for slot in self.state if slot[0] == place]:
             del self.state[slot]
         self.state.update({(place, name): value for name, value in members.items()})
-        return Value(self.short(place), "namespace", truth=True, inner=place)
+        return Value(self.short(place), "namespace", truth=True, raw=SPACES, inner=place)
 
-    def _range(self, arguments: Sequence[Value]) -> Value:
+    def _range(self, node: nodes.Call, arguments: Sequence[Value]) -> Value:
         start, stop = (constant(0), arguments[0]) if len(arguments) == 1 else (arguments[0], arguments[1])
         step = arguments[2] if len(arguments) > 2 else constant(1)
         known = [known_integer(value) for value in (start, stop, step)]
         if None not in known and step.known != 0:
             numbers = range(start.known, stop.known, step.known)
             if len(numbers) <= UNROLLED:
-                return self.listed([constant(number, start.raw | stop.raw) for number in numbers])
+                return self.listed([constant(number, start.raw | stop.raw) for number in numbers], node)
         if step.known == 1 and isinstance(stop.inner, Part) and is_integer(start) and not stop.inner.tests:
             part: Part = stop.inner
             rest = replace(part, offset=plus(start, part.offset))
@@ -153,3 +195,15 @@ class Caller(Holder):
     @abstractmethod
     def macro(self, called: Value, node: nodes.Call) -> Value:
         """What a macro prints, as a text."""
+
+
+def _is_path(node: nodes.Node) -> bool:
+    """Whether a method is one of a variable, or of a member of one, and not of something made on the spot."""
+    each = node
+    while isinstance(each, (nodes.Getattr, nodes.Getitem)):
+        each = each.node
+    return isinstance(each, nodes.Name)
+
+
+def _members(value: Value) -> Sequence[Value]:
+    return value.inner if value.shape == "list" else [member for _, member in value.inner]

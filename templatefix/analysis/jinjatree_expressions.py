@@ -87,7 +87,7 @@ class Evaluator(Caller):
         elif isinstance(value.known, str) and UNKNOWN not in given and 0 not in given[2:]:
             return constant(value.known[slice(*given)], value.raw, value.span)
         elif value.shape == "list" and UNKNOWN not in given and 0 not in given[2:]:
-            return self.listed(value.inner[slice(*given)])
+            return self.listed(value.inner[slice(*given)], node, value.raw)
         key = self.short(("slice", value.key, start.key, stop.key, step.key))
         found_value = opaque(key, (value, start, stop, step))
         return replace(found_value, shape="string") if is_text(value) else found_value
@@ -128,8 +128,7 @@ class Evaluator(Caller):
         except Raised:
             return retruthed(left, decisive)
         finally:
-            if before is None:
-                del self.assumed[left.key]
+            self.forget(left.key, before)
         key = self.short(("or" if decisive else "and", left.key, right.key))
         if left.key == right.key:
             return left
@@ -232,8 +231,7 @@ class Evaluator(Caller):
             except Raised:
                 pass
             finally:
-                if before is None:
-                    del self.assumed[cond.key]
+                self.forget(cond.key, before)
         if not found:
             raise Raised
         if len(found) == 1:
@@ -247,7 +245,7 @@ class Evaluator(Caller):
         if is_integer(first) and is_integer(second):
             return self.sealed(plus(first, second))
         if first.shape == "list" and second.shape == "list" and len(first.inner) + len(second.inner) <= UNROLLED:
-            return self.listed((*first.inner, *second.inner))
+            return self.listed((*first.inner, *second.inner), node)
         truth = True if (first.truth or second.truth) and not first.is_known else None
         return opaque(self.short(("add", first.key, second.key)), (first, second), truth)
 
@@ -276,15 +274,10 @@ class Evaluator(Caller):
         return self.joined([self.evaluate(each) for each in node.nodes])
 
     def _list(self, node: nodes.List | nodes.Tuple) -> Value:
-        return self.listed([self.evaluate(each) for each in node.items])
+        return self.listed([self.evaluate(each) for each in node.items], node)
 
     def _dict(self, node: nodes.Dict) -> Value:
-        members = [(self.evaluate(pair.key), self.evaluate(pair.value)) for pair in node.items]
-        key = self.short(("dict", *[(name.key, value.key) for name, value in members]))
-        found = opaque(key, [value for pair in members for value in pair], bool(members))
-        if all(isinstance(name.known, str) for name, _ in members):
-            return replace(found, shape="dict", inner=tuple((name.known, value) for name, value in members))
-        return found
+        return self.mapped([(self.evaluate(pair.key), self.evaluate(pair.value)) for pair in node.items])
 
 
 _CASES: Final[Mapping[type[nodes.Node], Callable[[Any, Any], Value]]] = {

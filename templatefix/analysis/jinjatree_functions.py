@@ -24,7 +24,7 @@ _WORKED: Final[Mapping[str, Callable[..., Any]]] = {
     "removeprefix": lambda text, prefix: text.removeprefix(prefix),
     "removesuffix": lambda text, suffix: text.removesuffix(suffix),
     "length": len,
-    "count": len,
+    "count": lambda text, *part: text.count(*part) if part else len(text),
 }
 _SAME: Final = ("string", "safe", "e", "escape")  # which change no text
 _TEXTS: Final = ("tojson", "join", "trim", "upper", "lower", "capitalize", "title", "replace", "indent", "string")
@@ -47,7 +47,10 @@ def applied(name: str, value: Value, arguments: Sequence[Value]) -> Value:
     work = _WORKED.get(name)
     words = [each.known for each in (value, *arguments)]
     if work is not None and all(isinstance(word, str) and len(word) < _LONG for word in words):
-        return constant(work(*words), value.raw, value.span)
+        try:
+            return constant(work(*words), value.raw, value.span)
+        except TypeError:
+            return opaque(("apply", name, value.key, len(words)), (value,))  # which fails when it is rendered
     if name in _SAME and is_text(value):
         return value
     if name in ("length", "count") and value.shape == "list":
@@ -61,18 +64,22 @@ def applied(name: str, value: Value, arguments: Sequence[Value]) -> Value:
     if name == "int" and value.is_known and isinstance(value.known, int):
         return value
     key = ("apply", name, value.key, *[argument.key for argument in arguments])
-    found = opaque(key, (value, *arguments), _truth(name, value))
+    found = opaque(key, (value, *arguments), kept_truth(name, value, arguments))
     if name in _TEXTS or name in STRING_METHODS:
         return unknown(key, found.flags, found.truth, found.raw, "string")
     return found
 
 
-def _truth(name: str, value: Value) -> bool | None:
+def kept_truth(name: str, value: Value, arguments: Sequence[Value]) -> bool | None:
+    """The truth of what a filter or method gives: that of its value only where the length stays the same."""
     if name in ("tojson", "split", "rsplit"):
         return True
-    if name in ("string", "items", "dictsort", "list", "reverse", "upper", "lower", "length", "count", "map", "sort"):
+    # `count` with an argument is a method, which counts something else.
+    if name in ("items", "dictsort", "list", "reverse", "map", "sort") or (
+        name in ("length", "count") and not arguments
+    ):
         return value.truth
-    return None
+    return value.truth if name in ("string", "upper", "lower") and is_text(value) else None
 
 
 def _default(value: Value, arguments: Sequence[Value]) -> Value:

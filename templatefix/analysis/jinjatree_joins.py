@@ -122,10 +122,7 @@ class Joiner(Evaluator):
             except Raised:
                 continue
             finally:
-                if known is None:
-                    del self.assumed[cond.key]
-                else:
-                    self.assumed[cond.key] = known
+                self.forget(cond.key, known)
         if not printed:
             raise Raised
         if len(printed) == 2:

@@ -151,6 +151,8 @@ class Printer(Joiner):
                 read += [member for slot, member in self.state.items() if slot[0] == value.inner]
         key = self.short(("recursive", id(macro), *[value.key for value in read]))
         found = opaque(key, read)
+        if self.blocks.appends(macro):
+            self.grow(found, (found,))
         for space, name in targets:
             self._member(self.lookup(space), name, replace(found, key=self.short((key, name))))
         # Whatever tag of it prints it.

@@ -62,7 +62,7 @@ def distance(first: Value, second: Value) -> Bounds:
 def compared(operator: str, first: Value, second: Value) -> bool | None:
     """The truth of a comparison of integers, where it is known."""
     low, high = distance(first, second)
-    if operator in ("gt", "gteq", "ge"):
+    if operator in ("gt", "gteq"):
         low, high = (None if high is None else -high), (None if low is None else -low)
     if operator in ("eq", "ne"):
         equal = True if low == high == 0 else False if (low or 0) > 0 or (high or 0) < 0 else None

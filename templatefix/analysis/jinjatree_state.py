@@ -14,6 +14,7 @@ from templatefix.analysis.jinjatree_messages import Conversation, truth_of
 from templatefix.analysis.jinjatree_numbers import is_integer, known_integer, plus
 from templatefix.analysis.jinjatree_values import (
     EMPTY,
+    LISTS,
     NOTHING,
     UNDEFINED,
     UNPLACED,
@@ -68,6 +69,8 @@ class Holder(ABC):
         self.block = EMPTY  # what a block printed whose tag has filters
         self.constants: dict[int, Value] = {}  # by the ids of their nodes
         self.raw: dict[int, int] = {}  # of a node: what it was ever made of
+        self.lists: dict[int, int] = {}  # of a node that makes lists: its bit
+        self.appends = 0  # to lists, so far
         self.globals = self._globals()
 
     def _globals(self) -> dict[str, Value]:
@@ -128,6 +131,13 @@ class Holder(ABC):
             return replace(value, base=frame.index.base or frame.index.key, above=(step, None))
         return value
 
+    def forget(self, key: Hashable, before: bool | None) -> None:
+        """Take a condition no longer for decided, or for decided as it was before."""
+        if before is None:
+            del self.assumed[key]
+        else:
+            self.assumed[key] = before
+
     @abstractmethod
     def evaluate(self, node: nodes.Node) -> Value:
         """The value of an expression. Raises Raised and TooComplex."""
@@ -147,7 +157,7 @@ class Holder(ABC):
         if value.shape == "part":
             key = ("member", value.key, name)
             return constant("text") if name == "type" else self._text_of_part(key, value) if name == "text" else NOTHING
-        if value.shape == "list":
+        if value.shape == "list" and name != "append":
             return NOTHING
         if value.shape == "dict":
             return next((member for key, member in value.inner if key == name), NOTHING)
@@ -263,7 +273,20 @@ class Holder(ABC):
         made = text(found, self.short(("joined", keys(found))))
         return made if made.is_known else replace(made, key=self.short(("text", keys(found))))
 
-    def listed(self, values: Sequence[Value]) -> Value:
-        """A list of values."""
-        found = opaque(self.short(("list", *[value.key for value in values])), values, bool(values))
+    def listed(self, values: Sequence[Value], node: nodes.Node | None = None, raw: int = 0) -> Value:
+        """A list of values; of a node, if it makes a new one, else of what the list was made of."""
+        if node is not None:
+            raw |= self.lists.setdefault(id(node), LISTS << len(self.lists))
+        # Like lists are not the same: what is appended to one is not in the other.
+        key = self.short(("list", raw & -LISTS, *[value.key for value in values]))
+        found = opaque(key, values, bool(values))
+        found = replace(found, raw=found.raw | raw)
         return replace(found, shape="list", inner=tuple(values)) if len(values) <= 10 * UNROLLED else found
+
+    def mapped(self, members: Sequence[tuple[Value, Value]]) -> Value:
+        """An object."""
+        key = self.short(("dict", *[(name.key, value.key) for name, value in members]))
+        found = opaque(key, [value for pair in members for value in pair], bool(members))
+        if all(isinstance(name.known, str) for name, _ in members):
+            return replace(found, shape="dict", inner=tuple((name.known, value) for name, value in members))
+        return found

@@ -35,6 +35,11 @@ Shape: TypeAlias = Literal[
 Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
 Scope: TypeAlias = tuple[Hashable, ...]  # where variables are kept, the innermost last
 
+# Beside what all readings tell, `raw` says what can be changed from elsewhere: by each bit from LISTS on a place of the
+# template that makes a list, by SPACES a namespace.
+SPACES: Final = 1 << 5
+LISTS: Final = 1 << 6
+
 
 class _Mark:
     """A value that is no value of a template."""
@@ -112,11 +117,6 @@ class Part:
     drop: int = 0  # messages left out at the end
     backwards: bool = False
     tests: tuple[tuple[str, str, tuple[Value, ...], bool], ...] = ()  # attribute, test, arguments, wanted
-
-    @property
-    def plain(self) -> bool:
-        """Whether it is all messages from a known one on."""
-        return self.offset.is_known and not self.backwards and not self.tests and not self.drop
 
 
 @dataclass(frozen=True, slots=True)

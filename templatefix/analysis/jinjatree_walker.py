@@ -14,6 +14,7 @@ from templatefix.analysis.jinjatree_joins import BROKEN, DONE, NEVER, ROUNDS
 from templatefix.analysis.jinjatree_macros import Printer, placed
 from templatefix.analysis.jinjatree_state import Raised, Slot, State
 from templatefix.analysis.jinjatree_values import (
+    LISTS,
     UNDEFINED,
     Assumptions,
     Item,
@@ -218,7 +219,10 @@ class Walker(Printer):
 
     def _unrolled(self, node: nodes.For, coll: Value) -> list[Item]:
         items: list[Item] = []
+        appends = self.appends
         for index, element in enumerate(coll.inner):
+            if self.appends != appends and element.raw >= LISTS:
+                raise TooComplex  # it may have grown since
             view = View(("list", coll.key, index), constant(index), coll.flags)
             broken = self.state[BROKEN]
             if broken.truth is True:

@@ -35,6 +35,9 @@ PRELUDE = (
     "{% macro framed() %}[{{ caller() }}]{% endmacro %}"
     "{% macro mark(at) %}{% set here.mark = at %}{% endmacro %}"
     "{% set users = messages | selectattr('role', 'equalto', 'user') | list %}"
+    "{% set heap = [] %}{% set box = {'own': [], 'heap': heap} %}{% set rows = [[], []] %}{% set all = {'l': []} %}"
+    "{% for m in messages %}{% set _ = all.l.append(m.role) %}{% endfor %}"
+    "{% macro put(x, where) %}{% set _ = where.append(x) %}{% endmacro %}"
 )
 GATES = (
     "loop.last",
@@ -87,6 +90,16 @@ GATES = (
     "loop.index0 + 2 < messages | length",
     "ns.at - loop.index0 > 2",
     "loop.index0 <= old.at and m.role != 'user'",
+    "all.l | length > 6",
+    "heap",
+    "box.own or loop.last",
+    "box.heap | length > 2",
+    "rows[0] | length > 3",
+    "rows[1] or loop.last",
+    "messages | reject('mapping') | list or loop.last",
+    "messages | select('string') | list or messages | length > 9",
+    "(messages | attr('x')) is defined or loop.last",
+    "m.role.count('z') or loop.last",
 )
 PRINTS = (
     "{{ m.content }}",
@@ -139,6 +152,13 @@ PRINTS = (
     "{% for k in messages[loop.index:] %}{{ k.content if loop.first and k.role == 'tool' }}{% endfor %}",
     "{% for k in range(loop.index0 + 1, messages | length) %}{{ messages[k].role }}{% endfor %}",
     "{% for k in range(loop.index0 - 1, -1, -1) %}{{ messages[k].role }}{% endfor %}",
+    "{% set _ = box.own.append(m.role) %}{{ box.own | join(' ') }}",
+    "{% set _ = heap.append(loop.last) %}{{ box.heap | length }}",
+    "{% set _ = box.heap.append(m.role) %}{{ heap | join(' ') }}",
+    "{% set _ = rows[0].append(loop.revindex) %}{{ rows[0] | join(' ') }}",
+    "{% set _ = (rows | first).append(1) %}{{ rows | tojson }}",
+    "{{ put(loop.last, box.heap) }}{{ heap | join }}",
+    "{% set here.kept = heap if m.content else [] %}{% set _ = here.kept.append(1) %}{{ heap | length }}",
 )
 
 FORMS = (
@@ -182,7 +202,10 @@ overs = st.sampled_from(
     )
 )
 heads = st.sampled_from(
-    ("", "", "", "{{ tools | tojson }}", "{{ messages[0].content }}", "{{ messages | length }}", "{{ users | length }}")
+    (
+        *("", "", "", "{{ tools | tojson }}", "{{ messages[0].content }}", "{{ messages | length }}"),
+        *("{{ users | length }}", "{{ all.l | length }}", "{{ box.own | length }}"),
+    )
 )
 
 
