@@ -14,6 +14,7 @@ from templatefix.trace.diagnosis import Diagnosis
 from templatefix.trace.patient import ModelSeen
 
 WIDTH = 80
+MOST = 240  # characters of a piece of evidence
 _MEMORY: Mapping[Attention, str] = {"full": "", "swa": ", sliding window", "recurrent": ", recurrent memory"}
 _PARTS = {"system": "system text", "tools": "tools", "history": "history", "tail": "the answer's header"}
 
@@ -123,6 +124,11 @@ def _costs(found: Diagnosis, style: Style) -> Iterator[str]:
     if trifles:
         beside = f"{'Beside that, ' if costs else ''}{_count(trifles, 'token')} read again"
         yield f"{beside}: too few to matter (less than a hundredth)."
+    for cost in found.costs:
+        if cost.little and cost.tokens is None and cost.share is not None:
+            said = f"{cost.message[:1].upper()}{cost.message[1:]}"
+            yield from _wrapped(f"{said}: {cost.share:.1%}, less than a hundredth.", "", "  ")
+            yield from _wrapped(f"Change: {cost.setting}.", "  ", "    ")
 
 
 def _cost(number: int, cost: Cost, style: Style) -> Iterator[str]:
@@ -135,8 +141,13 @@ def _cost(number: int, cost: Cost, style: Style) -> Iterator[str]:
     yield paint(f"{number}. {cost.kind}: {figure}")
     yield from _wrapped(cost.message, "   ", "   ")
     for said in cost.evidence:
-        yield from (style.faint(line) for line in _wrapped(said[:240], "   - ", "     "))
+        yield from (style.faint(line) for line in _wrapped(_short(said), "   - ", "     "))
     yield from _wrapped(f"Change: {cost.setting}.", "   ", "     ")
+
+
+def _short(text: str) -> str:
+    """No more than three lines of it."""
+    return text if len(text) <= MOST else f"{text[: MOST - 1].rstrip()}…"
 
 
 def _wrapped(text: str, first: str, then: str) -> list[str]:

@@ -13,7 +13,7 @@ from templatefix.trace.logfile import by_server, opened_log
 from templatefix.trace.makeup import Makeup, makeup_of
 from templatefix.trace.patient import ServerKind, ServerSeen
 from templatefix.trace.session import Session
-from templatefix.trace.session_costs import FULL, Conditions, nearly_full, session_costs
+from templatefix.trace.session_costs import FULL, Conditions, session_costs
 from templatefix.trace.sources import TraceError
 from templatefix.trace.template_costs import with_templates
 from templatefix.trace.templates import KnownTemplate
@@ -53,8 +53,6 @@ def diagnose(server: ServerSeen | None, logs: Sequence[Path] = (), traces: Seque
     costs = list(session_costs(session, _conditions(kind, setup, own))) if session is not None else []
     if own is not None:
         costs = with_templates(costs, own, session)
-    if session is None and server is not None:
-        costs += _slot_full(server)
     costs.sort(key=lambda cost: (-(cost.share or 0.0), cost.share is None))
     figures = figures_of(session) if session is not None else Figures()
     makeup = makeup_of(session) if session is not None else None
@@ -96,7 +94,8 @@ def _conditions(kind: ServerKind, setup: Setup, server: ServerSeen | None) -> Co
     if server.only is not None and server.only.context:
         contexts[None] = server.only.context
     memory = memories.pop() if len(memories) == 1 else None
-    return Conditions(kind, setup, memory, contexts, server.only is not None)
+    target = server.target(server.only) if server.only is not None else ""
+    return Conditions(kind, setup, memory, contexts, server.only is not None, target)
 
 
 def _logged(setup: Setup) -> ServerKind | None:
@@ -111,14 +110,6 @@ def _kind(session: Session | None) -> ServerKind:
     return "ollama" if any(path.startswith("/api/") for path in paths) else "llama-server"
 
 
-def _slot_full(server: ServerSeen) -> Iterator[Cost]:
-    """A context that is nearly full, as the slots of a running server tell it."""
-    if server.fullest is not None and server.fullest[0] >= FULL * server.fullest[1]:
-        size, held = server.fullest
-        evidence = f"the last prompt of a slot has {size} tokens, by the server's /slots"
-        yield nearly_full(size, held, evidence, server.kind)
-
-
 def _missing(
     server: ServerSeen | None, own: ServerSeen | None, session: Session | None, logs: Sequence[Path]
 ) -> Iterator[str]:
@@ -130,8 +121,17 @@ def _missing(
         yield from (sentence.replace(" (--template)", "") for sentence in session.missing)
     else:
         yield "requests: a recording of `trace record` (--trace FILE)"
+        yield from _last_prompt(server)
     for model in server.models if server is not None else ():
         if model.failure:
             yield f"the template of {model.name}: {model.failure}"
     if server is not None and not server.models:
         yield "a model in memory, or its name (--model NAME): no template was looked at"
+
+
+def _last_prompt(server: ServerSeen | None) -> Iterator[str]:
+    """A slot that is nearly full: its server says neither when that was nor who had sent it."""
+    if server is not None and server.fullest is not None and server.fullest[0] >= FULL * server.fullest[1]:
+        size, held = server.fullest
+        told = f"the last prompt of a slot had {size} tokens, {size / held:.0%} of its context of {held}"
+        yield f"whether agents fill their context: {told}, whoever sent it (a log or a recording says more)"

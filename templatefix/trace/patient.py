@@ -11,12 +11,12 @@ from urllib.parse import quote
 from templatefix.analysis.analyse import Analysis, analyse
 from templatefix.chat.go import GoChatTemplate
 from templatefix.chat.jinja import JinjaChatTemplate
-from templatefix.chat.rendering import ChatTemplate, RenderError
+from templatefix.chat.rendering import RenderError
 from templatefix.chat.serving import Serving
 from templatefix.gotemplate.source import Source
 from templatefix.servers.errors import BadAnswer, ModelNotFound, ServerError, ServerRefused, ServerUnreachable
 from templatefix.servers.host import base_url
-from templatefix.servers.in_force import serving_of
+from templatefix.servers.in_force import jinja_in_force, serving_of
 from templatefix.servers.jinja_source import JinjaSourceError, from_props
 from templatefix.servers.llama_server import LlamaServer, server_url
 from templatefix.servers.memory import attention_of
@@ -67,6 +67,12 @@ class ServerSeen:
         """The one model that it answers with, whatever name a request gives."""
         return self.models[0] if self.kind == "llama-server" and not self.router and self.models else None
 
+    def target(self, model: ModelSeen) -> str:
+        """What other commands call a model's template: its name on an Ollama, else an address."""
+        if self.kind == "ollama":
+            return model.name
+        return f"{self.url}?model={quote(model.name, safe='')}" if self.router else self.url
+
 
 def look(url: str, models: Sequence[str] = ()) -> ServerSeen:
     """Ask a server what it runs; of an Ollama and of a router the models in memory and those named.
@@ -95,7 +101,7 @@ def _ollama_model(client: OllamaClient, name: str, held: dict[str, int]) -> Mode
         target = resolve(name, "model", client=lambda: client)
         assert target.shown is not None
         seen = ModelSeen(name, loaded, context, memory=attention_of(target.shown.model_info))
-        return _judged(target, seen, serving_of(client, target.shown))
+        return _judged(target, seen, client)
     except ModelNotFound:
         return ModelSeen(name, loaded, context, failure=f"there is no model {name} on {client.url}")
     except (TargetError, ServerError) as error:
@@ -146,7 +152,7 @@ def _llama_model(
         found = from_props(props, server.url)
     except JinjaSourceError as error:
         return replace(model, failure=str(error))
-    return _judged(Target(server.url, "server", Source(found.text, server.url), jinja=found), model, Serving())
+    return _judged(Target(server.url, "server", Source(found.text, server.url), jinja=found), model)
 
 
 def _routed(server: LlamaServer, names: Sequence[str]) -> Iterator[ModelSeen]:
@@ -172,22 +178,35 @@ def _fullest(slots: Sequence[Mapping[str, Any]]) -> tuple[int, int] | None:
     return max(sizes, key=lambda pair: pair[0] / pair[1], default=None)
 
 
-def _judged(target: Target, seen: ModelSeen, serving: Serving) -> ModelSeen:
-    """The model with its template checked."""
+def _judged(target: Target, seen: ModelSeen, client: OllamaClient | None = None) -> ModelSeen:
+    """The model with its template checked, as `check` does; `client` is its Ollama's."""
+    told, shown, serving = target.jinja, target.shown, _serving(target, client)
     reason = serving.not_in_force or target.not_in_force() or ""
-    template: ChatTemplate
+    template: GoChatTemplate | JinjaChatTemplate
     try:
-        if target.jinja is not None:
-            told = target.jinja
+        if told is not None:
             seen = replace(seen, memory=told.memory or seen.memory)
-            template = JinjaChatTemplate(target.source.text, bos=told.bos, eos=told.eos, caps=told.caps)
-            served = template.as_served
-            reason = ""  # a Jinja text that a server shows is the one in force
+            template = (
+                JinjaChatTemplate(target.source.text, bos=told.bos, eos=told.eos, caps=told.caps)
+                if shown is None
+                else jinja_in_force(told, shown)
+            )
         else:
-            go, shown = GoChatTemplate(target.source.text), target.shown
-            template = go
-            served = go.as_served if shown is None else lambda request: as_served(request, shown)
+            template = GoChatTemplate(target.source.text)
     except RenderError as error:
         return replace(seen, not_in_force=reason, failure=error.message)
+    served = template.as_served if shown is None else lambda request: as_served(request, shown)
     known, analysis = KnownTemplate(seen.name, template, served), analyse(template, serving=serving)
     return replace(seen, known=known, analysis=analysis, not_in_force=reason)
+
+
+def _serving(target: Target, client: OllamaClient | None) -> Serving:
+    """What is known of the server's part."""
+    if target.jinja is not None:  # a Jinja text that a server shows is the one in force; Ollama hands it no thoughts
+        return Serving(memory=target.jinja.memory, hides_thoughts=target.shown is not None)
+    if client is None or target.shown is None:
+        return Serving(not_in_force=target.not_in_force() or "")
+    try:
+        return serving_of(client, target.shown)
+    except ServerError:
+        return Serving(not_in_force=target.not_in_force() or "")

@@ -50,6 +50,7 @@ class Conditions:
     memory: Attention | None = None  # the model's
     contexts: Mapping[str | None, int] | None = None  # tokens by model, None for whichever
     one_model: bool = False  # it runs one, whatever name a request gives
+    target: str = ""  # what `patch` reads the template of that one from
 
     def context(self, request: Traced) -> int | None:
         """Tokens that the context of a request holds."""
@@ -114,7 +115,7 @@ def _setting(lost: Lost, on: Conditions, session: Session) -> str:
     if lost.kind in ("keep-alive", "models", "context-size", "restart"):
         return settings.restart(lost, kind)
     if lost.kind == "template":
-        return settings.template(kind, lost.requests[0][0].exchange.model or "MODEL")
+        return settings.template(kind, _patched(lost, on), set(lost.evidence("code")))
     if lost.kind == "truncated":
         return settings.context(kind, _longest(session, on))
     if lost.kind == "cache-off":
@@ -122,6 +123,11 @@ def _setting(lost: Lost, on: Conditions, session: Session) -> str:
     if lost.kind == "server":
         return "in the client: send messages of one role as one message"
     return settings.UNKNOWN
+
+
+def _patched(lost: Lost, on: Conditions) -> str:
+    """What `patch` calls the template that lost most."""
+    return lost.requests[0][0].exchange.model or "" if on.kind == "ollama" else on.target
 
 
 def _conversations(lost: Lost, session: Session) -> int:
@@ -233,13 +239,9 @@ def _full(session: Session, on: Conditions, cut: bool) -> Iterator[Cost]:
         return
     one, size = max(held, key=lambda pair: pair[0].prompt_tokens / pair[1], default=(None, 0))
     if one is not None and one.prompt_tokens >= FULL * size:
-        yield nearly_full(one.prompt_tokens, size, place(one), on.kind)
-
-
-def nearly_full(tokens: int, context: int, evidence: str, kind: ServerKind) -> Cost:
-    """The cost of a prompt near the end of its context: none yet, but soon it is cut or refused."""
-    message = f"a prompt takes {tokens / context:.0%} of its context of {context} tokens: more is cut or refused"
-    return Cost("context-full", None, None, message, (evidence,), settings.context(kind, tokens))
+        taken = f"a prompt takes {one.prompt_tokens / size:.0%} of its context of {size} tokens"
+        near = settings.context(on.kind, one.prompt_tokens)
+        yield Cost("context-full", None, None, f"{taken}: more is cut or refused", (place(one),), near)
 
 
 def _thinking(session: Session, kind: ServerKind) -> Iterator[Cost]:

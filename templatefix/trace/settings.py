@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import shlex
+from collections.abc import Collection, Mapping
 
 from templatefix.servers.log_setup import Setup
 from templatefix.servers.standin import Attention
@@ -104,8 +105,20 @@ def thinking(kind: ServerKind) -> str:
     return "`think`: false in the requests" if kind == "ollama" else "--reasoning off, or a client that reads both"
 
 
-def template(kind: ServerKind, model: str) -> str:
-    """The template's cure."""
+def template(kind: ServerKind, target: str, codes: Collection[str] = (), fixable: bool = True) -> str:
+    """The template's cure, by the rules that it breaks; `target` is its name for `patch`, empty where none is known."""
+    if not fixable:
+        return f"`templatefix explain {min(codes)}` says what can be done; no patch mends that"
     if kind == "ollama":
-        return f"`templatefix patch {model}`, and use the tag that it makes"
-    return "`templatefix patch` of the template, and --chat-template-file with the result"
+        return f"`templatefix patch {target or 'MODEL'}`, and use the tag that it makes"
+    keep = " --keep-thinking" if "TF203" in codes else ""
+    if not target:
+        return f"`templatefix patch{keep}` of the template, and --chat-template-file with the result"
+    return f"`templatefix patch{keep} -o FILE {shlex.quote(target)}`, and --chat-template-file FILE for the server"
+
+
+def weights(model: str, codes: Collection[str], built_in: bool) -> str:
+    """What is left for an Ollama's Jinja text that no Go template can replace: another server, or other weights."""
+    if built_in or set(codes) == {"TF203"}:  # an Ollama shows past thoughts to no Jinja text
+        return template("llama-server", model, codes).replace("for the server", "for a llama-server instead")
+    return "`templatefix patch --gguf OUT` on its GGUF file, and a model made FROM OUT"

@@ -6,6 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from templatefix.analysis.analyse import Analysis
+from templatefix.analysis.findings import Finding
+from templatefix.chat.jinja import JinjaChatTemplate
+from templatefix.servers.families import BuiltIn, NoFamily, family_of
 from templatefix.trace import settings
 from templatefix.trace.cost import Cost
 from templatefix.trace.patient import ModelSeen, ServerSeen
@@ -19,19 +22,19 @@ def with_templates(costs: Sequence[Cost], server: ServerSeen, session: Session |
     What no recording explains is taken for theirs; where no session says, it is what the loops of `check` read again.
     """
     kept = list(costs)
-    for model in server.models:
+    for model in sorted(server.models, key=lambda model: not model.loaded):  # what is in memory lost it sooner
         analysis = model.analysis
         if analysis is None or analysis.verdict == "stable" or model.not_in_force:
             continue
-        setting = settings.template(server.kind, model.name)
         said = f"the template of {model.name} is {analysis.verdict}"
         said += f": {analysis.reason}" if analysis.reason else ""
-        errors = tuple(f"{one.code} {one.name}: {one.message}" for one in analysis.findings if one.severity == "error")
+        errors = tuple(f"{one.code} {one.name}: {one.message}" for one in _errors(analysis))
+        setting = _setting(server, model, analysis)
         found = next((cost for cost in kept if _may_be(cost, model, server)), None)
         if found is None:
             share = None if session is not None and _seen_in(session, model) else _share(analysis)
             said += "; the share is that of check's own loops" if share is not None else "; no request here shows it"
-            kept.append(Cost("template", None, share, said, errors[:3], setting))
+            kept.append(Cost("template", None, share, said, errors[:3], setting, model=model.name))
             continue
         front = "prompts change in front of what is new, most likely since " if found.kind == "unknown" else ""
         message = f"{front}{said}" if front else f"{found.message}: {said}"
@@ -43,6 +46,24 @@ def with_templates(costs: Sequence[Cost], server: ServerSeen, session: Session |
             found, kind="template", message=message, share=share, evidence=evidence, setting=setting, model=model.name
         )
     return kept
+
+
+def _errors(analysis: Analysis) -> list[Finding]:
+    return [one for one in analysis.findings if one.severity == "error"]
+
+
+def _setting(server: ServerSeen, model: ModelSeen, analysis: Analysis) -> str:
+    """The command that mends a template; an Ollama's Jinja text is not mended, but gives way to a Go template."""
+    errors = _errors(analysis)
+    codes, fixable = {one.code for one in errors}, not errors or any(one.fixable for one in errors)
+    template = model.known.template if model.known is not None else None
+    if server.kind == "ollama" and isinstance(template, JinjaChatTemplate):
+        fixable = True
+        try:
+            family_of(template)
+        except NoFamily as error:
+            return settings.weights(model.name, codes, isinstance(error, BuiltIn))
+    return settings.template(server.kind, server.target(model), codes, fixable)
 
 
 def _may_be(cost: Cost, model: ModelSeen, server: ServerSeen) -> bool:

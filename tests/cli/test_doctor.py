@@ -19,6 +19,19 @@ from templatefix.servers.modelfile import Modelfile
 from templatefix.trace.cost import CostKind
 
 SAMPLES = Path(__file__).resolve().parents[2] / "modelfiles"
+THOUGHTS = """{%- for tool in tools or [] %}{{ tool | tojson }}
+{% endfor %}{% set at = namespace(user=-1) %}
+{%- for m in messages %}{% if m.role == "user" %}{% set at.user = loop.index0 %}{% endif %}{% endfor %}
+{%- for m in messages %}<|{{ m.role }}|>
+{%- if m.reasoning_content and loop.index0 > at.user %}<think>{{ m.reasoning_content }}</think>{% endif %}
+{{- m.content or "" }}{% for call in m.tool_calls or [] %}<call>{{ call.function.name }}
+{{- call.function.arguments | tojson }}</call>{% endfor %}<|end|>
+{%- endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}"""
+MOVING = """{%- for m in messages %}<|{{ m.role }}|>
+{%- if tools and loop.last and m.role == "user" %}{% for tool in tools %}{{ tool | tojson }}
+{% endfor %}{% endif %}{{ m.content or "" }}
+{%- for call in m.tool_calls or [] %}<call>{{ call.function | tojson }}</call>{% endfor %}<|end|>{% endfor -%}
+{%- if add_generation_prompt %}<|assistant|>{% endif %}"""
 STARTS = 'time=2026-11-29T10:00:{:02}.000Z level=INFO msg="starting llama-server" cmd="llama-server --model /w -c {}"'
 PROMPT = "slot   operator(): id  0 | task {0} | new prompt, n_ctx_slot = 8192, n_keep = 0, task.n_tokens = {1}"
 CACHED = "slot   operator(): id  0 | task {0} | cached n_tokens = {1}, memory_seq_rm [{1}, end)"
@@ -75,6 +88,104 @@ def test_a_stable_model_by_name(templatefix: Any, server: OllamaServer) -> None:
     assert done.code == 0
     assert "  finch:1: not in memory; Go template in force, stable" in done.out.splitlines()
     assert "Nothing was found that makes agents slow here." in done.out
+
+
+def add_jinja(server: OllamaServer, name: str, text: str, **info: Any) -> None:
+    """A model whose Jinja text is in force."""
+    info = {"general.architecture": "llama", **info}
+    server.store.add(name, None, weights={"model_info": info, "chat_template": text})
+
+
+@pytest.mark.parametrize("logged", [False, True])
+def test_a_model_by_name_is_looked_at_beside_those_in_memory(
+    templatefix: Any, server: OllamaServer, restarts: Path, logged: bool
+) -> None:
+    """Two unstable templates are two costs: the cheap one by name hides nothing of the dear one in memory."""
+    add_jinja(server, "thinker:1", THOUGHTS)
+    add_jinja(server, "mover:1", MOVING)
+    server.loaded["mover:1"] = 4096
+    log = ["--log", str(restarts)] if logged else []
+    before, after = (
+        templatefix("doctor", *log, *named, "--format", "json") for named in ([], ["--model", "thinker:1"])
+    )
+    costs = {cost["message"].split()[3]: cost for cost in json.loads(after.out)["costs"] if cost["kind"] == "template"}
+    (alone,) = [cost for cost in json.loads(before.out)["costs"] if cost["kind"] == "template"]
+    assert (before.code, after.code) == (1, 1)
+    assert set(costs) == {"mover:1", "thinker:1"}
+    assert costs["mover:1"] == alone
+    if not logged:
+        assert alone["much"]
+        assert 0 < costs["thinker:1"]["share"] < 0.01
+        said = templatefix("doctor", "--model", "thinker:1").out.replace("\n  ", " ")
+        assert "The template of thinker:1 is unstable; the share is that of check's own loops: 0.4%, less than" in said
+
+
+def test_what_a_log_does_not_explain_is_laid_to_the_model_in_memory(
+    templatefix: Any, server: OllamaServer, alone: Path
+) -> None:
+    """Not to one that was merely named."""
+    add_jinja(server, "mover:1", MOVING)
+    server.loaded["owl:1"] = 8192
+    lines = [*read(1, 2000, 0), *read(2, 2100, 1000)]
+    (alone / "server.log").write_text("\n".join(lines) + "\n")
+    done = templatefix("doctor", "--log", "server.log", "--model", "mover:1", "--format", "json")
+    first, second = json.loads(done.out)["costs"]
+    assert "the template of owl:1 is unstable" in first["message"]
+    assert (first["tokens"], second["tokens"]) == (1000, None)
+
+
+def test_it_says_of_each_model_what_check_says(templatefix: Any, server: OllamaServer) -> None:
+    poor = "{{ range .Messages }}<{{ .Role }}>{{ .Content }}{{ end }}"
+    add_jinja(server, "thinker:1", THOUGHTS, **{"llama.attention.sliding_window": 512})
+    add_jinja(server, "mover:1", MOVING)
+    add_jinja(server, "steady:1", MOVING.replace('loop.last and m.role == "user"', "loop.first"))
+    server.store.add("built:1", poor, config={"renderer": "qwen3-coder"})
+    server.store.add("lost:1", poor, weights={"model_info": {"general.architecture": "llama"}, "chat_template": MOVING})
+    add_jinja(server, "broken:1", "{% for m in messages %}{{ m.content }}")
+    names = ["owl:1", "finch:1", "thinker:1", "mover:1", "steady:1", "built:1", "lost:1", "broken:1"]
+    named = [word for name in names for word in ("--model", name)]
+    found = json.loads(templatefix("doctor", *named, "--format", "json").out)
+    models = {model["name"]: model for model in found["server"]["models"]}
+    checked = json.loads(templatefix("check", *names, "--format", "json").out)["results"]
+    for result in checked:
+        model = models[result["target"]]
+        assert model["verdict"] == result["verdict"]
+        assert sorted(model["findings"]) == sorted(one["code"] for one in result["findings"])
+    assert {name for name in names if "TF401" in models[name]["findings"]} == {"built:1", "lost:1"}
+    assert {name for name in names if models[name]["not_in_force"]} == {"built:1", "lost:1"}
+    assert [models[name]["verdict"] for name in ("thinker:1", "mover:1", "steady:1")] == [
+        "unstable",
+        "unstable",
+        "stable",
+    ]
+    for cost in found["costs"]:
+        for said in cost["evidence"]:
+            assert any(said.endswith(one["message"]) for result in checked for one in result["findings"])
+
+
+@pytest.mark.parametrize(
+    ("text", "setting"),
+    [
+        (MOVING, "`templatefix patch --gguf OUT` on its GGUF file, and a model made FROM OUT"),
+        (
+            THOUGHTS,
+            "`templatefix patch --keep-thinking -o FILE owl:2`, and --chat-template-file FILE "
+            "for a llama-server instead",
+        ),
+    ],
+)
+def test_a_jinja_text_without_a_go_template_to_replace_it(
+    templatefix: Any, server: OllamaServer, text: str, setting: str
+) -> None:
+    """`patch` says the same: it makes no tag."""
+    add_jinja(server, "owl:2", text)
+    found = json.loads(templatefix("doctor", "--model", "owl:2", "--format", "json").out)
+    assert [cost["setting"] for cost in found["costs"]] == [setting]
+    done = templatefix("patch", "owl:2")
+    assert done.code == 1
+    assert ("--gguf OUT" in done.out) == (text == MOVING)
+    if text == THOUGHTS:
+        assert templatefix("patch", "--keep-thinking", "-o", "FILE", "owl:2").code == 0
 
 
 def test_what_is_not_there_is_never_shown_as_well(templatefix: Any, server: OllamaServer) -> None:
@@ -206,6 +317,22 @@ def test_a_llama_server_that_shows_no_template(templatefix: Any) -> None:
         "  x.gguf: in memory; its template could not be judged",
     ]
     assert "shows no chat template" in done.out.replace("\n  ", " ")
+
+
+@pytest.mark.parametrize(("text", "keep"), [(THOUGHTS, ["--keep-thinking"]), (MOVING, [])])
+def test_the_command_that_it_gives_for_a_llama_server_works(
+    templatefix: Any, alone: Path, text: str, keep: list[str]
+) -> None:
+    props = {"total_slots": 1, "model_path": "/m/x.gguf", "build_info": "b1", "chat_template": text}
+    with answering(200, json.dumps(props).encode()) as url:
+        found = json.loads(templatefix("doctor", url, "--format", "json").out)
+        (cost,) = found["costs"]
+        command = cost["setting"].split("`")[1].split()
+        assert command == ["templatefix", "patch", *keep, "-o", "FILE", url]
+        assert found["server"]["models"][0]["verdict"] == "unstable"
+        assert f"  Change: `templatefix patch {' '.join([*keep, '-o', 'FILE', url])}`" in templatefix("doctor", url).out
+        assert templatefix(*command[1:]).code == 0
+        assert templatefix("check", "--as", "jinja", "FILE").code == 0
 
 
 def test_a_recording_without_a_log(templatefix: Any, alone: Path) -> None:
