@@ -11,7 +11,7 @@ from templatefix.cli.engines import ENGINES, ServerOptions
 from templatefix.cli.experiment import Experiment, experiment, on_embedded, replayed
 from templatefix.cli.inputs import chat_template_of, known, resolved, served
 from templatefix.cli.options import Kind
-from templatefix.cli.output import CliError, save, write
+from templatefix.cli.output import CliError, complain, save, write
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -87,7 +87,8 @@ def run(
     """Measure how much of each prompt comes from the cache, with A's template and with B's.
 
     The replies are scripted, so that only the cache is measured, or with --live the model's own. `auto` is the Ollama
-    server where A is a model on it, else the embedded engine, with the tokenizer of A where A is a model.
+    server where A is a model on it, llama-server with --server-bin, else the embedded engine, with the tokenizer of A
+    where A is a model or a GGUF file.
     Exit code 0: B is better or the same; 1: it is worse, or the run is not valid; 2: the work could not be done.
     """
     known("--format", form, ("text", "json", "html"))
@@ -99,6 +100,8 @@ def run(
         if scenario or size or wish.live is not None:
             raise CliError("--from-trace sends what was recorded: no --scenario, --size or live run goes with it")
         wish = replayed(wish, from_trace)
+    if server_bin and where == "auto":
+        where = "llama-server"
     if (server_bin or model) and where != "llama-server":
         raise CliError("--server-bin and --model belong to --engine llama-server")
     options = ServerOptions(url, log, context, yes, server_bin, model, wish)
@@ -137,6 +140,8 @@ def _compared(
     other = _variant(first, arm, keep_thinking) if second is None else _arm(second)
     templates = (arm.template.source.text, other.template.source.text)
     if where == "embedded":
+        if first.kind == "server":
+            complain(f"measured on the embedded engine; on that server: --engine llama-server --url {first.name}")
         return on_embedded([arm, other], wish, first), templates
     if where == "llama-server" and options.program is not None:
         return engines.ab_on_llama_server([arm, other], options, first), templates

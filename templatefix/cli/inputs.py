@@ -69,7 +69,7 @@ def all_or(targets: Sequence[str], every: bool) -> list[str]:
 
 def served(target: Target, template: GoChatTemplate | JinjaChatTemplate) -> Callable[[Request], Request]:
     """What a server makes of a request before this template sees it."""
-    if target.shown is None or template.kind == "jinja":
+    if target.shown is None:
         return template.as_served
     from templatefix.servers.served import as_served
 
@@ -82,11 +82,14 @@ def explained(error: RenderError, target: Target) -> str:
     from templatefix.gotemplate.errors import GoError
     from templatefix.gotemplate.source import Span
 
+    message = error.message
+    if target.jinja is None and error.stage == "parse" and "{%" in target.source.text:
+        message += " (a Jinja template is read with --as jinja)"
     if error.span is None:
-        return f"{target.name}: {error.message}"
+        return f"{target.name}: {message}"
     span = Span(target.position(error.span.start).offset, target.position(error.span.end).offset)
     source = target.source if target.modelfile is None else target.modelfile.source
-    return GoError(error.message, source, span).explain(target.name)
+    return GoError(message, source, span).explain(target.name)
 
 
 def template_of(target: Target, date: datetime.date | None = None) -> GoChatTemplate:
@@ -110,8 +113,12 @@ def chat_template_of(
     from templatefix.chat.rendering import RenderError
 
     told = target.jinja
-    bos, eos = told.bos if bos is None else bos, told.eos if eos is None else eos
     try:
+        if target.shown is not None:
+            from templatefix.servers.in_force import jinja_in_force
+
+            return jinja_in_force(told, target.shown, date, bos, eos)
+        bos, eos = told.bos if bos is None else bos, told.eos if eos is None else eos
         return JinjaChatTemplate(target.source.text, bos=bos, eos=eos, date=date, caps=told.caps)
     except RenderError as error:
         raise CliError(explained(error, target)) from error

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 SomeTargets = Annotated[
-    list[str] | None, typer.Argument(metavar="TARGET", help="Models, files, llama-servers (http://…), or - for stdin.")
+    list[str] | None, typer.Argument(metavar="TARGET…", help="Models, files, llama-servers (http://…), or - for stdin.")
 ]
 SomeTarget = Annotated[str | None, typer.Argument(metavar="TARGET", help="A model, a file, or - for standard input.")]
 All = Annotated[bool, typer.Option("--all", help="Every model on the server.")]

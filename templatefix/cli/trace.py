@@ -22,7 +22,7 @@ HELP = "Record real sessions of an agent, and say which layer broke the prefix."
 def explain(
     files: Annotated[
         list[str],
-        typer.Argument(metavar="FILE", help="Recordings, JSON lines of requests, folders of request dumps, logs."),
+        typer.Argument(metavar="FILE…", help="Recordings, JSON lines of requests, folders of request dumps, logs."),
     ],
     template: Annotated[
         list[str] | None,

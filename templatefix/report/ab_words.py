@@ -54,7 +54,7 @@ def further_words(result: AbResult, rate: float | None = None) -> list[str]:
             f"{one.fresh_over_new:.2f} with A."
         )
     saved = result.saved_ms
-    if saved is not None and one.prompt_ms and result.verdict != "same":  # where it is, times differ by chance
+    if saved is not None and saved > 0 and one.prompt_ms and result.verdict != "same":  # else it differs by chance
         lines.append(f"Prompt time saved: {seconds(saved / 1000)} of {seconds(one.prompt_ms / 1000 / result.repeats)}.")
     if rate is not None:
         lines.append(

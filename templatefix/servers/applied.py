@@ -14,7 +14,7 @@ from templatefix.analysis.loops import Loop
 from templatefix.chat.jinja import JinjaChatTemplate
 from templatefix.chat.rendering import RenderError
 from templatefix.chat.request import Request
-from templatefix.servers.errors import ServerError, ServerRefused, ServerUnreachable
+from templatefix.servers.errors import ServerRefused, ServerUnreachable
 from templatefix.servers.llama_server import LlamaServer
 from templatefix.servers.llama_start import started
 from templatefix.servers.openai_api import openai_messages
@@ -22,6 +22,7 @@ from templatefix.servers.standin import standin_bytes
 from templatefix.servers.tokenizer import PREFIX, Tokenizer, byte_level
 
 _OPTIONS = ("-c", "512", "--no-warmup")  # nothing is read or generated
+_PATIENCE = 30.0  # seconds: a stand-in is loaded in one
 _PLAIN = (
     "{% for message in messages %}{{ message.role }}: {{ message.content }}\n{% endfor %}"  # that every server takes
 )
@@ -131,8 +132,8 @@ def _serving(program: Path, template: JinjaChatTemplate) -> Iterator[LlamaServer
         with ExitStack() as stack:
             options = ("--jinja", "--chat-template-file", str(file), *_OPTIONS)
             try:
-                server = stack.enter_context(started(program, model, folder, options))
-            except ServerError as error:
+                server = stack.enter_context(started(program, model, folder, options, _PATIENCE))
+            except ServerUnreachable as error:
                 raise _Refused(str(error)) from error
             yield server
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from templatefix.servers.errors import ServerError, ServerUnreachable
+from templatefix.servers.errors import ServerError, ServerTimeout, ServerUnreachable
 from templatefix.servers.llama_server import LlamaServer
 
 _PATIENCE: Final = 600.0  # seconds until a large model is loaded
@@ -18,10 +18,13 @@ _PAUSE: Final = 0.1  # seconds
 
 
 @contextmanager
-def started(program: Path, model: Path, folder: Path, options: Sequence[str] = ()) -> Iterator[LlamaServer]:
+def started(
+    program: Path, model: Path, folder: Path, options: Sequence[str] = (), patience: float = _PATIENCE
+) -> Iterator[LlamaServer]:
     """Start the program on a GGUF with one slot; its output goes to a file in `folder`.
 
-    Raises ServerUnreachable where it cannot be started or ends before it answers.
+    Raises ServerUnreachable where it cannot be started or ends before it answers, and ServerTimeout where it does not
+    answer within `patience` seconds; every later answer may take as long.
     """
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
@@ -34,16 +37,16 @@ def started(program: Path, model: Path, folder: Path, options: Sequence[str] = (
         except OSError as error:
             raise ServerUnreachable(f"{program} cannot be started: {error.strerror or error}") from error
     try:
-        server = LlamaServer(f"http://127.0.0.1:{port}")
-        _wait(server, process, program, log)
+        server = LlamaServer(f"http://127.0.0.1:{port}", silence=patience)
+        _wait(server, process, program, log, patience)
         yield server
     finally:
         process.kill()
         process.wait()
 
 
-def _wait(server: LlamaServer, process: subprocess.Popen[bytes], program: Path, log: Path) -> None:
-    deadline = time.monotonic() + _PATIENCE
+def _wait(server: LlamaServer, process: subprocess.Popen[bytes], program: Path, log: Path, patience: float) -> None:
+    deadline = time.monotonic() + patience
     while process.poll() is None and time.monotonic() < deadline:
         try:
             server.props()
@@ -51,6 +54,8 @@ def _wait(server: LlamaServer, process: subprocess.Popen[bytes], program: Path, 
             time.sleep(_PAUSE)
         else:
             return
+    if process.poll() is None:
+        raise ServerTimeout(f"{program} did not answer within {patience:g} seconds")
     raise ServerUnreachable(f"{program} did not start: {_last_line(log)}")
 
 

@@ -101,5 +101,7 @@ def test_a_program_that_ends_at_once_is_quoted(templatefix: Any, files: Path) ->
 
 
 def test_the_program_is_for_its_own_engine(templatefix: Any, files: Path) -> None:
-    done = templatefix("ab", "a.jinja", "b.jinja", "--server-bin", "x", "--model", "y")
+    done = templatefix("ab", "a.jinja", "b.jinja", "--engine", "embedded", "--server-bin", "x", "--model", "y")
     assert (done.code, "--engine llama-server" in done.err) == (2, True)
+    implied = templatefix("ab", "a.jinja", "b.jinja", "--server-bin", "./none")
+    assert (implied.code, implied.err) == (2, "templatefix: there is no program ./none\n")

@@ -205,3 +205,10 @@ def test_a_server_without_properties(templatefix: Any, alone: Path) -> None:
     with serving({"/props": (401, {"error": {"message": "Invalid API Key"}})}) as url:
         assert complaint(templatefix, url) == f"{url} says: Invalid API Key"
     assert complaint(templatefix, url).startswith(f"no llama.cpp server answers at {url}")
+
+
+def test_jinja_that_is_taken_for_go_is_told_apart(templatefix: Any) -> None:
+    done = templatefix("check", "-", stdin=b"{% for m in messages %}{{ m.content }}{% endfor %}")
+    assert done.code == 2
+    assert "(a Jinja template is read with --as jinja)" in done.err
+    assert templatefix("check", "--as", "jinja", "-", stdin=MOVING.encode()).code == 1

@@ -13,7 +13,7 @@ from templatefix.analysis.loops import core_loops, thinking_loop
 from templatefix.chat.jinja import JinjaChatTemplate
 from templatefix.chat.jinja_values import Caps
 from templatefix.servers.applied import Applied, NotAsProved, check_applied
-from templatefix.servers.errors import ServerUnreachable
+from templatefix.servers.errors import ServerTimeout, ServerUnreachable
 
 LOOPS = (core_loops()[0], core_loops()[2], thinking_loop())  # one call, several at once, thoughts
 PROMPTS = sum(len(loop.requests) for loop in LOOPS)
@@ -81,3 +81,12 @@ def test_what_only_the_server_renders_is_a_difference(program: Path) -> None:
         NotAsProved, match=r"^llama-server's own render of request 1 of the loop single-call is not ours$"
     ):
         check_applied(program, ours, ours, LOOPS)
+
+
+def test_a_program_that_never_answers_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("templatefix.servers.applied._PATIENCE", 0.3)
+    silent = tmp_path / "silent"
+    silent.write_text("#!/bin/sh\nexec sleep 60\n")
+    silent.chmod(0o755)
+    with pytest.raises(ServerTimeout, match=r"silent did not answer within 0.3 seconds$"):
+        check_applied(silent, PLAIN, PLAIN, LOOPS)
