@@ -244,6 +244,10 @@ class JinjaChatTemplate:
         said = None if objects else unreadable_call(self._tried)
         return None if said is None else RenderError("parse", said)
 
+    def data(self, request: Request) -> Mapping[str, Any]:
+        """What the server hands to the template for a request, by name; raises RequestError, and RenderError."""
+        return self._data(request)
+
     def _data(self, request: Request) -> dict[str, Any]:
         data = self._common_data(self.thinks_by_default if request.think is None else request.think)
         messages = messages_value(request, self.caps, self.channels)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
-from typing import Final
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import takewhile
+from typing import Any, Final
 
 from templatefix.analysis.structs import is_list_of_parts, is_silent, is_struct
 from templatefix.chat.jinja import JinjaChatTemplate
 from templatefix.chat.jinja_layout import LaidToken
+from templatefix.chat.jinja_values import Record, Row
 from templatefix.chat.rendering import Piece, Rendering
 from templatefix.chat.request import Request
 from templatefix.gotemplate.edits import Edit
@@ -18,6 +20,7 @@ from templatefix.rewrite.jinja_tags import JinjaTags
 from templatefix.rewrite.proof import Baseline, Check
 
 _ROUNDS: Final = 8
+_JSON: Final = json.JSONDecoder()
 
 
 def repair_objects(base: Baseline) -> JinjaRepair | str:
@@ -63,7 +66,7 @@ def _is_at_fault(
 ) -> bool:
     """Whether a change does not mend the place, or something else is no longer the same."""
     old, new = rendered(base, before, request), rendered(base, variant, request)
-    return old is None or new is None or not _same_around(old, new, span)
+    return old is None or new is None or not same_but_json(old, new, variant.data(request), span)
 
 
 def _as_json(template: JinjaChatTemplate, span: Span) -> Iterator[JinjaChatTemplate]:
@@ -146,44 +149,52 @@ def _same_but_objects(base: Baseline, original: JinjaChatTemplate, repaired: Jin
         after = rendered(base, repaired, request)
         if after is None:
             return Check(False, renders, "a request that rendered before fails")
-        if not _same_around(before, after):
+        if not same_but_json(before, after, repaired.data(request)):
             return Check(False, renders, "more has changed than the objects that are no JSON")
     return Check(True, renders)
 
 
-def _same_around(before: Rendering, after: Rendering, only: Span | None = None) -> bool:
-    """Whether a prompt is as before with JSON in the place of objects: of all, or of those that one tag prints."""
-    texts, open_ = [""], False
-    for piece in before.pieces:
+def same_but_json(before: Rendering, after: Rendering, data: Mapping[str, Any], only: Span | None = None) -> bool:
+    """Whether a prompt is as before with an object's JSON in the place of it: of each, or of those that one tag prints.
+
+    `data` is what the template was given: there is the object that a piece was made of.
+    """
+    at = index = 0
+    while index < len(before.pieces):
+        piece = before.pieces[index]
         if is_fault(piece) and only in (None, piece.span):
-            if not open_:
-                texts.append("")
-            open_ = True
-        elif piece.text:
-            texts[-1] += piece.text
-            open_ = False
-    rest = after.text
-    if not rest.startswith(texts[0]):
-        return False
-    rest = rest[len(texts[0]) :]
-    for text in texts[1:]:
-        found = _behind_json(rest, text)
-        if found is None:
+            try:
+                value, at = _JSON.raw_decode(after.text, at)
+            except ValueError:
+                return False
+            taken = _pieces_of(value, before.pieces[index:], data)
+            if not taken:
+                return False
+            index += taken
+        elif after.text.startswith(piece.text, at):
+            at += len(piece.text)
+            index += 1
+        else:
             return False
-        rest = found
-    return not rest
+    return at == len(after.text)
 
 
-def _behind_json(text: str, following: str) -> str | None:
-    """What stands behind one JSON object or list, or several in a row, and the text that follows."""
-    decoder = json.JSONDecoder()
-    while True:
-        try:
-            value, end = decoder.raw_decode(text)
-        except ValueError:
-            return None
-        if not isinstance(value, (dict, list)):
-            return None
-        text = text[end:]
-        if text.startswith(following) and (following or not text):
-            return text[len(following) :]
+def _pieces_of(value: Any, pieces: Sequence[Piece], data: Mapping[str, Any]) -> int:
+    """How many of the first pieces were made of the data that a JSON value shows: a list is printed item by item."""
+    origins = [piece.origin for piece in takewhile(lambda each: each.span == pieces[0].span, pieces)]
+    for one in _objects(data):
+        if one == value and one.origin == origins[0]:
+            return 1
+        items = [getattr(item, "origin", None) for item in one] if isinstance(one, Row) else []
+        if one == value and items and items == origins[: len(items)]:
+            return len(items)
+    return 0
+
+
+def _objects(value: Any) -> Iterator[Record | Row]:
+    """The objects and lists of a request within a value, and the value itself if it is one."""
+    if isinstance(value, (Record, Row)):
+        yield value
+    if isinstance(value, (dict, list)):
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from _objects(each)

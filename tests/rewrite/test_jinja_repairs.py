@@ -11,9 +11,11 @@ import pytest
 from templatefix.analysis.analyse import analyse
 from templatefix.analysis.loops import TOOLS, assistant, call, result, system, user
 from templatefix.chat.jinja import JinjaChatTemplate
+from templatefix.chat.jinja_values import Caps
 from templatefix.chat.rendering import RenderError
 from templatefix.chat.request import Request
 from templatefix.rewrite.jinja_calls import calls_apart
+from templatefix.rewrite.jinja_objects import same_but_json
 from templatefix.rewrite.jinja_patch import patch_jinja
 from templatefix.rewrite.proof import NAMES
 from templatefix.rewrite.result import PatchResult
@@ -170,6 +172,28 @@ def test_a_list_of_parts_is_told_but_not_changed() -> None:
     assert [(refusal.code, refusal.reason) for refusal in found.refused] == [
         ("TF301", "a message's text is printed as a list of its parts, and JSON of it would be no better")
     ]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "same"),
+    [
+        ("{{ tools }}", "{{ tools | tojson }}", True),
+        ("{{ tools[0] }}", "{{ tools[0] | tojson }}", True),
+        ("{{ tools[0] }}", "{{ tools[1] | tojson }}", False),
+        ("{{ tools }}", "{{ tools[:1] | tojson }}", False),
+        ("{{ tools }}", "{{ tools[0] | tojson }}{{ tools[1] | tojson }}", True),
+        ("{{ tools }}", "[]", False),
+        ("{{ tools[0] ~ '.' }}", "{{ tools[0] | tojson }}!", False),
+        ("{{ tools[0] }}{{ tools[1] }}", "{{ tools[0] | tojson }}{{ tools[1] | tojson }}", True),
+        ("{{ tools[0] }}{{ tools[1] }}", "{{ tools[0] | tojson }}{{ tools[0] | tojson }}", False),
+        ("{{ messages[2].tool_calls[0].function }}", "{{ messages[2].tool_calls[0].function | tojson }}", True),
+        ("{{ messages[2].tool_calls[0].function }}", "{{ tools | tojson }}", False),
+    ],
+)
+def test_the_json_is_that_of_the_very_object(before: str, after: str, same: bool) -> None:
+    variant = JinjaChatTemplate(after + turns(), caps=Caps())
+    old, new = JinjaChatTemplate(before + turns(), caps=Caps()).render(BOTH), variant.render(BOTH)
+    assert same_but_json(old, new, variant.data(BOTH)) is same
 
 
 # -- several calls (TF305)
