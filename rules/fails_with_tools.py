@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from templatefix.analysis.evidence import Evidence
 from templatefix.analysis.findings import Finding
-from templatefix.analysis.jinja_faults import refuses_several_calls
 from templatefix.analysis.rule import Rule
 from templatefix.chat.rendering import RenderError
 from templatefix.gotemplate.source import Span
@@ -78,4 +77,9 @@ class FailsWithTools(Rule):
 
 
 def _stops_at_calls(evidence: Evidence, error: RenderError) -> bool:
-    return evidence.template.kind == "jinja" and refuses_several_calls(evidence.template.source, error)
+    if evidence.template.kind != "jinja":
+        return False
+    from templatefix.analysis.jinja_faults import refuses_several_calls  # with jinja2, which Go templates do without
+    from templatefix.chat.jinja import JinjaChatTemplate
+
+    return isinstance(evidence.template, JinjaChatTemplate) and refuses_several_calls(evidence.template, error)

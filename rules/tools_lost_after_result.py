@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from templatefix.analysis.evidence import Evidence
 from templatefix.analysis.findings import Finding
 from templatefix.analysis.reading import TOOLS
 from templatefix.analysis.rule import Rule
-from templatefix.chat.rendering import SwitchedTemplate
 from templatefix.chat.request import Request
 from templatefix.gotemplate.source import Span
 
-_OF_A_MESSAGE = re.compile(r"""\w+(?:\[\d+\])?(?:\.tools\b|\[['"]tools['"]\])""")  # the `tools` of something
 _OTHER_NAMES = ("available_tools", "custom_tools", "functions", "tools_list")
 
 
@@ -110,10 +107,15 @@ def _has_system(request: Request) -> bool:
 def _elsewhere(evidence: Evidence) -> str:
     """Where a Jinja template looks for its tools, if not where the server puts them; else nothing."""
     template = evidence.template
-    if not isinstance(template, SwitchedTemplate):
+    if template.kind != "jinja":
         return ""
-    if found := _OF_A_MESSAGE.search(template.source.text):
-        return f" It looks for them in `{found.group()}`; the server hands them over as `tools`, beside the messages."
+    from templatefix.analysis.jinja_mentions import tools_of_messages  # with jinja2, which Go templates do without
+    from templatefix.chat.jinja import JinjaChatTemplate
+
+    if not isinstance(template, JinjaChatTemplate):
+        return ""
+    if found := tools_of_messages(template):
+        return f" It looks for them in `{found}`; the server hands them over as `tools`, beside the messages."
     others = sorted(name for name in template.switches if name in _OTHER_NAMES)
     return f" It prints the variable `{others[0]}`; the server hands them over as `tools`." if others else ""
 

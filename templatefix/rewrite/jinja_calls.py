@@ -25,7 +25,7 @@ def repair_failures(base: Baseline) -> JinjaRepair | str:
     error = next((run.error for run in base.runs if run.error is not None), None)
     if error is None:
         return "execution does not fail"
-    if not refuses_several_calls(template.source, error) or error.span is None:
+    if not refuses_several_calls(template, error) or error.span is None:
         return _placed(template, error)
     reasons: list[str] = []
     for edits in _calls_one_by_one(JinjaTags(template.source), error.span):
@@ -76,7 +76,7 @@ def _end_of_body(tags: JinjaTags, guard: Branch) -> int:
 
 
 def _looped(tags: JinjaTags, opening: Span, body: Span, closing: Span | None) -> Iterator[tuple[Edit, ...]]:
-    calls, firsts = _first_calls(tags, body)
+    calls, firsts = first_calls(tags, body)
     if not calls or _asks_for_the_loop(tags, body):
         return
     name = next(each for each in ("call", "each_call", "one_call") if each not in tags.names)
@@ -97,22 +97,35 @@ def _looped(tags: JinjaTags, opening: Span, body: Span, closing: Span | None) ->
     yield (begin, *inner, Edit(Span(body.end, body.end), "{% endfor %}"))
 
 
-def _first_calls(tags: JinjaTags, body: Span) -> tuple[str, list[Span]]:
-    """What a body calls the calls, and where it takes the first of them."""
+def first_calls(tags: JinjaTags, body: Span) -> tuple[str, list[Span]]:
+    """What a body calls the calls of a message, and where it takes the first of them."""
     tokens = [token for token in tags.layout.tokens if token.kind not in ("whitespace", "data")]
     names: dict[str, None] = {}
     found: list[Span] = []
     for index, token in enumerate(tokens):
-        end = _first_behind(tokens, index + 1 if token.kind == "name" else index + 2)
-        if token.text.strip("'\"") != "tool_calls" or end is None:
+        member = [each.text for each in tokens[max(0, index - 1) : index + 2]]
+        if token.kind == "name" and member[:2] == [".", "tool_calls"]:
+            last = index  # of `message.tool_calls`
+        elif member in (["[", "'tool_calls'", "]"], ["[", '"tool_calls"', "]"]):
+            last = index + 1
+        else:
             continue
-        start = index - 2  # `message.` or `message[`
-        span = tags.layout.span(tokens[start].start, tokens[end].end)
-        if start >= 0 and body.contains(span):
+        end, first = _first_behind(tokens, last + 1), _path_before(tokens, index - 1)
+        if end is None or first is None:
+            continue
+        span = tags.layout.span(tokens[first].start, tokens[end].end)
+        if body.contains(span):
             found.append(span)
-            whole = index if token.kind == "name" else index + 1
-            names.setdefault(tags.text(tokens[start : whole + 1]))
+            names.setdefault(tags.text(tokens[first : last + 1]))
     return (next(iter(names)), found) if len(names) == 1 else ("", [])
+
+
+def _path_before(tokens: Sequence[LaidToken], at: int) -> int | None:
+    """The index of the first token of a name, or of names with dots between them, in front of an index."""
+    first = at - 1
+    while first >= 2 and tokens[first].kind == "name" and tokens[first - 1].text == ".":
+        first -= 2
+    return first if first >= 0 and tokens[first].kind == "name" else None
 
 
 def _first_behind(tokens: Sequence[LaidToken], at: int) -> int | None:

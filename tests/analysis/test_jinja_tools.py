@@ -40,6 +40,50 @@ def judged(text: str) -> Analysis:
     return analyse(JinjaChatTemplate(text))
 
 
+ASKING = "{% if tools %}You have tools.{% endif %}"
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        (ASKING + "{% for m in messages %}{{ m.tools | tojson if m.tools }}{% endfor %}", "m.tools"),
+        (ASKING + "{{ messages[0]['tools'] or '' }}", "messages[0]['tools']"),
+        (ASKING + "{% set first = messages | first %}{{ first.tools or '' }}", "first.tools"),
+        (ASKING + "{% set rest = messages[1:] %}{% for m in rest %}{{ m.tools or '' }}{% endfor %}", "m.tools"),
+        (ASKING + "{% for i in range(1) %}{{ messages[i].tools or '' }}{% endfor %}", "messages[…].tools"),
+        ("{% set ns = namespace(tools=tools) %}{% if ns.tools %}You have tools.{% endif %}", None),
+        (ASKING + "{# never m.tools #}{% raw %}messages[0].tools{% endraw %}", None),
+        (ASKING + '{% for m in messages %}{{ "m.tools" if m.x }}{% endfor %}', None),
+        (ASKING + "{% for name in tools %}{{ name.tools or '' }}{% endfor %}", None),
+    ],
+)
+def test_only_what_asks_a_message_is_named(text: str, place: str | None) -> None:
+    (finding,) = found(text + TURNS, "TF102")
+    told = f" It looks for them in `{place}`; the server hands them over as `tools`, beside the messages."
+    assert finding.message.partition("never learns of them.")[2] == (told if place else "")
+
+
+STOP = "{% for m in messages %}GUARD{{ m.content }}{% for c in m.tool_calls or [] %}CALL{% endfor %}{% endfor %}"
+
+
+@pytest.mark.parametrize(
+    ("guard", "mended"),
+    [
+        ("{% if m.tool_calls and m.tool_calls | length > 1 %}STOP{% endif %}", True),
+        ("{% if m['tool_calls'] | length == 1 or not m.tool_calls %}{% else %}STOP{% endif %}", True),
+        ("{% if m.role == 'user' %}{% elif 1 < m.tool_calls | list | count %}STOP{% endif %}", True),
+        ("{% if m.tool_calls and m.tool_calls | length < 2 %}{% elif m.role == 'assistant' %}STOP{% endif %}", True),
+        ("{% if m.tool_calls | length > 1 %}{% if m.role != 'x' %}STOP{% endif %}{% endif %}", False),
+        ("{% if m.tool_calls and messages | length > 5 %}STOP{% endif %}", False),
+        ("{# {% if m.tool_calls | length > 1 %} #}{% if m.role == 'tool' %}STOP{% endif %}", False),
+        ("{% raw %}{% if m.tool_calls | length > 1 %}{% endraw %}{% if m.role == 'tool' %}STOP{% endif %}", False),
+    ],
+)
+def test_what_stops_at_several_calls(guard: str, mended: bool) -> None:
+    text = "{{ tools | tojson }}" + STOP.replace("GUARD", guard.replace("STOP", "{{ raise_exception('no') }}"))
+    assert {each.fixable for each in found(text, "TF305")} == {mended}
+
+
 @pytest.mark.parametrize(
     ("text", "count"),
     [
