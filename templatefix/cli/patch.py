@@ -186,6 +186,11 @@ def _all(wish: _Wish, dry_run: bool, force: bool, yes: bool, form: str) -> int:
         say_json({"version": 1, "results": results})
     elif not any(result["changed"] or result["refused"] for result in results):
         say("no model on the server needs a patch")
+    else:
+        changed = sum(result["changed"] for result in results)
+        refused = sum(bool(result["refused"]) and not result["changed"] for result in results)
+        said = f"{len(results)} models: {changed} with a variant, {refused} refused"
+        say(f"\n{said}, {len(results) - changed - refused} with nothing to do")
     return worst
 
 

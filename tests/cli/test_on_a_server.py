@@ -236,6 +236,8 @@ def test_all_models_at_once(templatefix: Any, server: OllamaServer) -> None:
     assert [(one["target"], one["changed"]) for one in results] == [("calm:1", False), ("owl:1", True)]
     assert results[1]["tag"]["name"] == TAG
     assert names(server) == ["calm:1", "owl:1", TAG]
+    again = templatefix("patch", "--all", "--dry-run")  # the tag made is a model as well
+    assert again.out.splitlines()[-1] == "3 models: 1 with a variant, 0 refused, 2 with nothing to do"
     for args in (("check", "--all", "owl:1"), ("patch", "--all", "-o", "x"), ("check",), ("patch",)):
         assert templatefix(*args).code == 2
 
