@@ -26,7 +26,7 @@ from templatefix.analysis.reading import Place, Reading, TooComplex
 from templatefix.analysis.sampling import chat_of, loops_around, samples
 from templatefix.analysis.stability import LoopRun, run_loop
 from templatefix.chat.go import GoChatTemplate
-from templatefix.chat.rendering import ChatTemplate, RenderError, SwitchedTemplate
+from templatefix.chat.rendering import ChatTemplate, RenderError, ServedTemplate, SwitchedTemplate
 from templatefix.chat.request import Request
 from templatefix.chat.serving import Serving
 from templatefix.gotemplate.source import Span
@@ -45,7 +45,12 @@ class Evidence:
 
     def served(self, request: Request) -> Request:
         """A request as the server would render it."""
-        return self.template.as_served(request) if isinstance(self.template, GoChatTemplate) else request
+        return self.template.as_served(request) if isinstance(self.template, ServedTemplate) else request
+
+    @property
+    def hides_thoughts(self) -> bool:
+        """Whether no past thinking reaches the template, whatever a client sends."""
+        return bool(getattr(self.template, "hides_thoughts", False))
 
     @cached_property
     def takes_tools(self) -> bool:
@@ -69,7 +74,8 @@ class Evidence:
     @cached_property
     def reading_thoughts(self) -> Reading | None:
         """The tree, read for conversations whose earlier turns hold thinking."""
-        return self._read(thoughts=True) if self.thinks and not self._thinking else self.reading
+        unread = self.thinks and not self._thinking and not self.hides_thoughts
+        return self._read(thoughts=True) if unread else self.reading
 
     def _read(self, thoughts: bool) -> Reading | None:
         template = self.template
@@ -118,7 +124,8 @@ class Evidence:
     @property
     def _thinking(self) -> tuple[Loop, ...]:
         # llama-server lets a model think unless told otherwise, and takes its thoughts back with the history.
-        return (self._thinking_loop,) if self.thinks and self.template.kind == "jinja" else ()
+        taken = self.thinks and self.template.kind == "jinja" and not self.hides_thoughts
+        return (self._thinking_loop,) if taken else ()
 
     def _search(self) -> Iterator[LoopRun]:
         # What the tree calls unstable and no fixed loop shows: look for a loop that does.
@@ -150,9 +157,8 @@ class Evidence:
     @cached_property
     def others(self) -> tuple[LoopRun, ...]:
         """The loops that give notes."""
-        loops = [
-            loop for loop in other_loops(self.thinks) if not any(core.name == loop.name for core in self._thinking)
-        ]
+        thinks = self.thinks and not self.hides_thoughts
+        loops = [loop for loop in other_loops(thinks) if not any(core.name == loop.name for core in self._thinking)]
         return tuple(self._runs([loop if self.takes_tools else without_tools(loop) for loop in loops]))
 
     @cached_property

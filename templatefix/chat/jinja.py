@@ -40,6 +40,8 @@ class JinjaChatTemplate:
     Raises RenderError with stage `parse` if it is no template.
     """
 
+    hides_thoughts = False  # whether no past thinking reaches the template, whatever a client sends
+
     def __init__(
         self,
         text: str | Source,
@@ -94,7 +96,7 @@ class JinjaChatTemplate:
         What a server told of its abilities is true of the other as well, but for those that the change has changed as
         far as trying both tells.
         """
-        other = JinjaChatTemplate(
+        other = type(self)(
             Source(text, self.source.name),
             bos=self.bos if bos is None else bos,
             eos=self.eos if eos is None else eos,
@@ -200,7 +202,7 @@ class JinjaChatTemplate:
         data = self._data(replace(request, messages=request.messages[:-1]))
         plain, asked = self._pieces(data, False), self._pieces(data, True)
         index = len(request.messages) - 1
-        begun = _behind(asked, _common(_joined(plain), _joined(asked)))
+        begun = behind(asked, _common(_joined(plain), _joined(asked)))
         return Rendering((*plain, *begun, Piece(content, self._end, Origin("message", index, "content"), index)))
 
     @property
@@ -323,7 +325,8 @@ def _joined(pieces: list[Piece]) -> str:
     return "".join([piece.text for piece in pieces])
 
 
-def _behind(pieces: list[Piece], start: int) -> list[Piece]:
+def behind(pieces: list[Piece], start: int) -> list[Piece]:
+    """The pieces without the first characters."""
     found = []
     at = 0
     for piece in pieces:

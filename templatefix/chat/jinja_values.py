@@ -166,10 +166,12 @@ class _Numbering:
         """A new turn with calls."""
         self.open = []
 
-    def call(self, own: str, keep: bool) -> str:
-        """The number of a call."""
+    def call(self, own: str, as_sent: bool) -> str:
+        """The number of a call; one that stays as it was sent may have none."""
         self.count += 1
-        given = own if keep and own else f"call{self.count:05d}"
+        if as_sent:
+            return own
+        given = f"call{self.count:05d}"
         self.open.append((own, given))
         return given
 
@@ -244,15 +246,10 @@ def _call(call: Any, index: int, caps: Caps, numbering: _Numbering) -> Record:
         "name": datum(_text(function, "name", "a tool call"), Origin("message", index, "name"), index),
         "arguments": _arguments(arguments, index, caps),
     }
-    return Record(
-        {
-            "type": datum("function", origin, index),
-            "function": Record(members, origin, index),
-            "id": datum(number, Origin("message", index, "id"), index),
-        },
-        origin,
-        index,
-    )
+    made: dict[str, Any] = {"type": datum("function", origin, index), "function": Record(members, origin, index)}
+    if number:
+        made["id"] = datum(number, Origin("message", index, "id"), index)
+    return Record(made, origin, index)
 
 
 def _arguments(arguments: Any, index: int, caps: Caps) -> Any:

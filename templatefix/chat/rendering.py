@@ -92,6 +92,15 @@ class ChatTemplate(Protocol):
 
 
 @runtime_checkable
+class ServedTemplate(ChatTemplate, Protocol):
+    """A template that knows what its server makes of a request before it sees it."""
+
+    def as_served(self, request: Request) -> Request:
+        """The request as the template sees it."""
+        ...
+
+
+@runtime_checkable
 class DatedTemplate(ChatTemplate, Protocol):
     """A template that may see the day."""
 

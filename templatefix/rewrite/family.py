@@ -242,7 +242,7 @@ def _first_prompts(jinja: JinjaChatTemplate, variant: GoChatTemplate) -> tuple[R
     """The first request of the core loops that both render."""
     for request in [request for loop in core_loops() for request in loop.requests]:
         try:
-            return jinja.render(request), variant.render(variant.as_served(request))
+            return jinja.render(jinja.as_served(request)), variant.render(variant.as_served(request))
         except RenderError:
             continue
     return None

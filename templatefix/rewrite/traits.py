@@ -69,9 +69,7 @@ def _first_text_of_calls(template: GoChatTemplate) -> str | None:
 
 def server_of(template: ChatTemplate) -> Callable[[Request], Request]:
     """How a server shapes a request for a template: thinking on by default where there are think tags."""
-    if template.kind == "go":
-        return cast(GoChatTemplate, template).as_served
-    return lambda request: request
+    return cast("GoChatTemplate | JinjaChatTemplate", template).as_served
 
 
 def thinks(template: ChatTemplate) -> bool:

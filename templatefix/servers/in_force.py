@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Iterable
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -18,6 +19,8 @@ from templatefix.servers.store import Store
 
 if TYPE_CHECKING:
     from templatefix.chat.jinja import JinjaChatTemplate
+    from templatefix.chat.ollama_jinja import OllamaJinjaTemplate
+    from templatefix.servers.jinja_source import JinjaSource
 
 _CHOICES = {
     "gguf_chat_template": "the Jinja text of its GGUF file",
@@ -42,21 +45,33 @@ def serving_of(client: OllamaClient, shown: Shown) -> Serving:
 
 
 def template_in_force(client: OllamaClient, shown: Shown) -> GoChatTemplate | JinjaChatTemplate:
-    """The template that a model is shown with, ready to render; a Jinja text with the vocabulary's end of text.
-
-    The token that opens a text is left to the engine. Raises RenderError for a template of no use, ServerError.
-    """
+    """The template that a model is shown with, ready to render. Raises RenderError for one of no use, ServerError."""
     if not shown.renders_jinja:
         return GoChatTemplate(shown.template)
-    from templatefix.chat.jinja import JinjaChatTemplate  # with jinja2, which Go templates do without
+    from templatefix.servers.jinja_source import from_shown
 
-    return JinjaChatTemplate(shown.template, eos=_end(client, shown) if "eos_token" in shown.template else "")
+    return jinja_in_force(from_shown(client, shown), shown)
 
 
-def _end(client: OllamaClient, shown: Shown) -> str:
-    info = client.show(shown.name, verbose=True).model_info
-    tokens, number = info.get("tokenizer.ggml.tokens") or [], info.get("tokenizer.ggml.eos_token_id")
-    return str(tokens[number]) if isinstance(number, int) and 0 <= number < len(tokens) else ""
+def jinja_in_force(
+    source: JinjaSource,
+    shown: Shown,
+    date: datetime.date | None = None,
+    bos: str | None = None,
+    eos: str | None = None,
+) -> OllamaJinjaTemplate:
+    """A model's Jinja text as its server renders it; `bos` and `eos` are its own by default. Raises RenderError."""
+    from templatefix.chat.ollama_jinja import OllamaJinjaTemplate  # with jinja2, which Go templates do without
+
+    return OllamaJinjaTemplate(
+        source.text,
+        bos=source.bos if bos is None else bos,
+        eos=source.eos if eos is None else eos,
+        date=date,
+        caps=source.caps,
+        thinks=shown.thinks,
+        ends=source.ends,
+    )
 
 
 def stored_of(client: OllamaClient, shown: Shown) -> Packed | None:

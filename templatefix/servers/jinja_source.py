@@ -12,6 +12,8 @@ from templatefix.chat.jinja_values import Caps
 from templatefix.servers.gguf import GgufError, read_metadata
 
 if TYPE_CHECKING:
+    from templatefix.servers.ollama import OllamaClient
+    from templatefix.servers.shown import Shown
     from templatefix.servers.standin import Attention
 
 _KEY: Final = "tokenizer.chat_template"
@@ -33,6 +35,7 @@ class JinjaSource:
     eos: str = ""
     caps: Caps | None = None  # None: to be found out
     memory: Attention | None = None
+    ends: tuple[bool, bool] = (False, False)  # whether the vocabulary puts its tokens around a text by itself
 
 
 def from_gguf(path: Path, name: str) -> JinjaSource:
@@ -81,6 +84,41 @@ def _without(found: Mapping[str, Any]) -> str:
         return f"is part {number + 1} of {count} of a model; its chat template stands in the first part"
     names = [key.removeprefix(f"{_KEY}.") for key in found if key.startswith(f"{_KEY}.")]
     return f"has no chat template but those named {', '.join(names)}" if names else "has no chat template"
+
+
+def from_shown(client: OllamaClient, shown: Shown) -> JinjaSource:
+    """The Jinja text that an Ollama server shows for a model; raises ServerError.
+
+    The vocabulary, which is long, is asked for only where the text names a token of it.
+    """
+    from templatefix.servers.memory import attention_of
+
+    text, memory = shown.template, attention_of(shown.model_info)
+    if "bos_token" not in text and "eos_token" not in text:
+        return JinjaSource(text, memory=memory)
+    told = client.show(shown.name, verbose=True).model_info
+    return JinjaSource(text, *_of_vocabulary(told), memory=memory, ends=_ends(told))
+
+
+def _of_vocabulary(told: Mapping[str, Any]) -> tuple[str, str]:
+    """The tokens that begin and end a text, of a GGUF's metadata; those of SentencePiece where it does not say."""
+    tokens, usual = told.get("tokenizer.ggml.tokens") or [], told.get("tokenizer.ggml.model") == "llama"
+
+    def token(key: str, default: int) -> str:
+        number = told.get(f"tokenizer.ggml.{key}_token_id", default if usual else None)
+        return str(tokens[number]) if isinstance(number, int) and 0 <= number < len(tokens) else ""
+
+    return token("bos", 1), token("eos", 2)
+
+
+# Kinds of vocabularies, by `tokenizer.ggml.pre`, that llama.cpp begins a text for where their metadata do not say.
+_BEGUN: Final = ("llama-bpe", "llama3", "llama-v3", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2", "tekken")
+
+
+def _ends(told: Mapping[str, Any]) -> tuple[bool, bool]:
+    by_itself = told.get("tokenizer.ggml.model") == "llama" or told.get("tokenizer.ggml.pre") in _BEGUN
+    begins, ends = (told.get(f"tokenizer.ggml.add_{key}_token") for key in ("bos", "eos"))
+    return by_itself if begins is None else bool(begins), bool(ends)
 
 
 def from_config(data: bytes, name: str) -> JinjaSource:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from templatefix.chat.ollama_native import as_native
 from templatefix.chat.request import Request
 from templatefix.servers.names import ModelName
 from templatefix.servers.shown import Shown
@@ -20,51 +21,21 @@ def as_served(request: Request, shown: Shown) -> Request:
 
     The tag's MESSAGE lines come first; its SYSTEM stands before them unless the request opens with a system message of
     its own. Some models lose the thinking of earlier turns. A model with think tags thinks unless told otherwise, and
-    thinking that is merely on has the level "medium". A Jinja text gets tools as the server read them, and no thinking
-    of the past at all (seen on 0.33).
+    thinking that is merely on has the level "medium". A Jinja text gets what `as_native` leaves.
     """
-    return _with_jinja(_filled_in(request, shown), shown)
+    return _with_jinja(_filled_in(request, shown), shown, request.think_level)
 
 
 def as_written(request: Request, shown: Shown) -> Request:
     """The same of a request that ends with what the model has just written: there its thinking still is."""
-    return _with_jinja(_filled_in(request, shown), shown, kept=len(request.messages[-1:]))
+    return _with_jinja(_filled_in(request, shown), shown, request.think_level, kept=len(request.messages[-1:]))
 
 
-def _with_jinja(request: Request, shown: Shown, kept: int = 0) -> Request:
+def _with_jinja(request: Request, shown: Shown, level: str, kept: int = 0) -> Request:
     if not shown.renders_jinja:
         return request
-    past = len(request.messages) - kept
-    told = [{key: value for key, value in one.items() if key != "thinking"} for one in request.messages[:past]]
-    tools = tuple([_tool(tool) for tool in request.tools])
-    return replace(request, messages=(*told, *request.messages[past:]), tools=tools)
-
-
-def _tool(tool: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A tool as the server sends it on: the fields that it knows, in its order."""
-    function = tool.get("function") or {}
-    parameters = function.get("parameters") or {}
-    properties = {name: _property(value) for name, value in (parameters.get("properties") or {}).items()}
-    made = {
-        "type": parameters.get("type") or "",
-        **_given(parameters, ("$defs", "items", "required")),
-        "properties": properties if parameters.get("properties") is not None else None,
-    }
-    named = {"name": function.get("name") or "", **_given(function, ("description",)), "parameters": made}
-    return {"type": tool.get("type") or "", **_given(tool, ("items",)), "function": named}
-
-
-def _property(value: Mapping[str, Any]) -> Mapping[str, Any]:
-    made = _given(value, ("anyOf", "type", "items", "description", "enum", "properties", "required"))
-    if isinstance(made.get("properties"), Mapping):
-        made["properties"] = {name: _property(one) for name, one in made["properties"].items()}
-    if "anyOf" in made:
-        made["anyOf"] = [_property(one) for one in made["anyOf"]]
-    return made
-
-
-def _given(value: Mapping[str, Any], keys: Sequence[str]) -> dict[str, Any]:
-    return {key: value[key] for key in keys if value.get(key) not in (None, "", [])}
+    # A level that nobody asked for is none to the engine.
+    return as_native(replace(request, think_level=level), kept)
 
 
 def _filled_in(request: Request, shown: Shown) -> Request:

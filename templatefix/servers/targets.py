@@ -11,7 +11,15 @@ from typing import BinaryIO, Literal
 
 from templatefix.gotemplate.source import Position, Source
 from templatefix.servers.errors import ServerError
-from templatefix.servers.jinja_source import JinjaSource, JinjaSourceError, beside, from_config, from_gguf, from_server
+from templatefix.servers.jinja_source import (
+    JinjaSource,
+    JinjaSourceError,
+    beside,
+    from_config,
+    from_gguf,
+    from_server,
+    from_shown,
+)
 from templatefix.servers.modelfile import Modelfile, ModelfileError, looks_like_modelfile
 from templatefix.servers.names import ModelName
 from templatefix.servers.ollama import OllamaClient
@@ -123,10 +131,7 @@ def _of_model(target: str, client: Callable[[], OllamaClient]) -> Target:
     if is_jinja(shown.template):
         carried = shown.carried
         if not carried and not shown.remote_host and not shown.instruction("RENDERER"):
-            from templatefix.servers.memory import attention_of
-
-            memory = attention_of(shown.model_info)
-            jinja = JinjaSource(shown.template, memory=memory)
+            jinja = from_shown(client(), shown)
             return Target(target, "model", Source(shown.template, target), shown=shown, jinja=jinja)
     return Target(target, "model", Source(carried or shown.template, target), shown=shown, reason=reason)
 
