@@ -14,9 +14,11 @@ from templatefix.chat.jinja import JinjaChatTemplate
 from templatefix.chat.jinja_values import Caps
 from templatefix.chat.rendering import RenderError
 from templatefix.chat.request import Request
-from templatefix.rewrite.jinja_calls import calls_apart
+from templatefix.gotemplate.source import Source, Span
+from templatefix.rewrite.jinja_calls import calls_apart, first_calls
 from templatefix.rewrite.jinja_objects import same_but_json
 from templatefix.rewrite.jinja_patch import patch_jinja
+from templatefix.rewrite.jinja_tags import JinjaTags
 from templatefix.rewrite.proof import NAMES
 from templatefix.rewrite.result import PatchResult
 
@@ -295,6 +297,28 @@ def test_a_template_that_never_prints_tools_is_refused() -> None:
     assert {refusal.reason for refusal in found.refused} == {
         "the template prints no tool definitions, and where they belong is not for a rewrite to say"
     }
+
+
+@pytest.mark.parametrize(
+    ("printed", "name"),
+    [
+        ("{{ m.tool_calls[0] }}", "m.tool_calls"),
+        ("{{ m['tool_calls'] | first }}", "m['tool_calls']"),
+        ("{{ m.tool_calls[0].id }}{{ m.tool_calls[0].function }}", "m.tool_calls"),
+        ("{{ ns.m.tool_calls[0] }}", "ns.m.tool_calls"),
+        ("{{ messages[1].tool_calls[0] }}", ""),  # no name
+        ("{{ m.tool_calls[0] }}{{ n.tool_calls[0] }}", ""),  # two names
+        ("{{ tool_calls[0] }}", ""),
+        ("{% set a = 1 %}{{ tool_calls[0] }}", ""),
+        ("{% set a = 1 %}{{ tool_calls | first }}", ""),
+        ("{{ [m, 'tool_calls'][0] }}", ""),
+    ],
+)
+def test_the_name_of_the_calls_is_a_member_of_a_message(printed: str, name: str) -> None:
+    found, places = first_calls(JinjaTags(Source(printed)), Span(0, len(printed)))
+    assert found == name
+    assert {printed[place.start : place.end].removeprefix(name) for place in places} <= {"[0]", " | first"}
+    assert bool(places) is bool(name)
 
 
 def test_calls_apart_keep_their_numbers() -> None:
