@@ -11,6 +11,7 @@ from jinja2.filters import FILTERS as jinja_filters
 
 from templatefix.chat.jinja_json import mark_of, to_json
 from templatefix.chat.jinja_text import LONGEST, Mark, Text, TooLong, join_texts, marked, plain
+from templatefix.chat.jinja_values import wrapped
 from templatefix.chat.rendering import is_of_tools
 
 
@@ -164,11 +165,32 @@ def _indent(value: Any, width: int = 4, first: bool = False, blank: bool = False
     return join_texts(kept, "\n")
 
 
+def _int(value: Any, default: Any = 0, base: int = 10) -> Any:
+    if isinstance(value, str) and len(value) > _DIGITS:
+        raise TemplateRuntimeError(f"template: more than {_DIGITS} characters of a number")
+    found = jinja_filters["int"](value, default, base)
+    return wrapped(found) if found.__class__ is int else found
+
+
+def _round(value: Any, precision: int = 0, method: Any = "common") -> Any:
+    if abs(precision) > _DIGITS:
+        raise TemplateRuntimeError(f"template: more than {_DIGITS} digits of a number")
+    return jinja_filters["round"](value, precision, method)
+
+
+@wraps(jinja_filters["sum"])
+def _sum(environment: Any, value: Any, attribute: Any = None, start: Any = 0) -> Any:
+    if not isinstance(start, (int, float)):
+        raise TemplateRuntimeError("Cannot sum anything but numbers")
+    return jinja_filters["sum"](environment, value, attribute, start)
+
+
+_DIGITS: Final = 300  # of a number; a float has no more
 _LAZY: Final = ("map", "select", "reject", "selectattr", "rejectattr", "reverse", "unique")
 # Filters of jinja2's own that need no change; the rest of them the server's engine does not know.
 KEPT: Final = (
-    *("abs", "attr", "d", "default", "dictsort", "e", "escape", "first", "float", "groupby", "int", "last", "list"),
-    *("max", "min", "round", "sort", "sum"),
+    *("abs", "attr", "d", "default", "dictsort", "e", "escape", "first", "float", "groupby", "last", "list"),
+    *("max", "min", "sort"),
 )
 FILTERS: Final[dict[str, Callable[..., Any]]] = {
     "tojson": _tojson,
@@ -185,5 +207,8 @@ FILTERS: Final[dict[str, Callable[..., Any]]] = {
     "title": _title,
     "safe": argument,
     "indent": _indent,
+    "int": _int,
+    "round": _round,
+    "sum": _sum,
     **{name: _listed(name) for name in _LAZY},
 }

@@ -25,9 +25,17 @@ class _Layout:
         self.indent = indent
         self.colon = colon
         self.comma = comma
+        self.size = 0  # of what was written so far
+
+    def wrote(self, size: int) -> None:
+        """So many characters are written; raises TooLong."""
+        self.size += size
+        if self.size > LONGEST:
+            raise TooLong
 
     def line(self, depth: int) -> str:
-        """What begins a line at a depth."""
+        """What begins a line at a depth; raises TooLong."""
+        self.wrote((self.indent or 0) * depth)
         return "" if self.indent is None else "\n" + " " * (self.indent * depth)
 
 
@@ -42,6 +50,7 @@ def _write(value: Any, parts: list[str], origin: Mark | None, layout: _Layout, d
     mine = origin or mark_of(value)
 
     def say(text: str) -> None:
+        layout.wrote(len(text))
         if mine is not None:
             made = str.__new__(Text, text)
             made.runs = ((len(text), mine),)

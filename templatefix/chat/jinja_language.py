@@ -2,32 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
-from time import monotonic
 from typing import Any, Final
 
 from jinja2 import TemplateRuntimeError, TemplateSyntaxError, Undefined, nodes
-from jinja2.compiler import CodeGenerator, Frame
+from jinja2.compiler import CodeGenerator, Frame, operators
 from jinja2.ext import Extension, loopcontrols
 from jinja2.lexer import TokenStream
 from jinja2.parser import Parser
-from jinja2.runtime import Context, LoopContext
+from jinja2.runtime import Context, LoopContext, Macro
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.utils import Namespace
 
 from templatefix.chat.jinja_filters import FILTERS, KEPT, as_text, shown
 from templatefix.chat.jinja_layout import Layout
-from templatefix.chat.jinja_text import LONGEST, Text, TooLong, join_texts, literal
-from templatefix.chat.jinja_values import Record, wrapped
+from templatefix.chat.jinja_run import Run as Run
+from templatefix.chat.jinja_text import Text, TooLong, join_texts, literal, plain
+from templatefix.chat.jinja_values import wrapped
 from templatefix.gotemplate.source import Source, Span
 
-_NODES: Final = 4_000_000  # nodes executed for one prompt, by their weight
-_NODES_A_STEP: Final = 3  # as heavy as one of a Go template
-_WEIGHTS: Final[dict[type[nodes.Node], int]] = {nodes.Call: 20, nodes.Filter: 10, nodes.Output: 5}  # others 1
-_MADE: Final = 4 * LONGEST  # characters of all strings of one prompt
-_SECONDS: Final = 8.0  # of one prompt; what a step on long strings can cost has no other bound
+_WEIGHTS: Final[dict[type[nodes.Node], int]] = {nodes.Call: 20, nodes.Output: 5}  # others 1
+_FILTER: Final = 10  # that of a filter, counted as it is called
 _ITEMS: Final = 100_000  # of one list
+_DATE: Final = 64  # characters that one of a date's layout counts as
+_LARGEST_POWER: Final = 1024
+_SHORT: Final = 64  # characters of a literal that costs nothing to compare with
+_WRITTEN: Final = 4  # nodes that a value counts as where it is written, or sorted
+_AT_A_GLANCE: Final = ("length", "count", "default", "d")  # filters that look at no item and no character
+_OUTSIDE: Final = (  # filters that look at no more than a list's own items
+    *("abs", "attr", "first", "items", "last", "list", "map", "reject", "rejectattr", "reverse", "select"),
+    "selectattr",
+)
+_SORTING: Final = ("groupby", "max", "min", "sort", "sum", "unique")
+_COMPARING: Final = (
+    *("in", "==", "eq", "equalto", "!=", "ne", ">", "gt", "greaterthan", "ge", ">=", "<", "lt", "lessthan", "<=", "le"),
+    *("lower", "upper", "filter", "test"),
+)
 _METHODS: Final = frozenset(
     (
         "capitalize",
@@ -44,6 +55,7 @@ _METHODS: Final = frozenset(
         "startswith",
     )
 ) | {"strip", "title", "upper", "count", "find", "isdigit", "splitlines", "removeprefix", "removesuffix"}
+_PLAIN: Final = (bool, int, float, bytes)  # without members
 _VIEWS: Final = ("items", "keys", "values")
 _UNKNOWN: Final[tuple[type[nodes.Node], ...]] = (
     nodes.Extends,
@@ -52,59 +64,6 @@ _UNKNOWN: Final[tuple[type[nodes.Node], ...]] = (
     nodes.FromImport,
     nodes.Block,
 )
-
-
-class Run:
-    """One prompt in the making: the message at hand, and what may still be spent."""
-
-    __slots__ = ("deadline", "frames", "left", "message", "numbers", "room")
-
-    def __init__(self) -> None:
-        self.left = _NODES
-        self.deadline = monotonic() + _SECONDS
-        self.room = _MADE
-        self.message: int | None = None
-        self.numbers = False  # the message at hand was found by its number
-        self.frames: list[int | None] = []
-
-    def push(self) -> None:
-        """A loop begins."""
-        self.frames.append(self.message)
-
-    def pop(self) -> None:
-        """A loop is over."""
-        self.message = self.frames.pop()
-        self.numbers = self.numbers and bool(self.frames)
-
-    def step(self, weight: int) -> None:
-        """A body with nodes of some weight begins: of a branch, a macro, a pass of a loop."""
-        self.left -= weight
-        if self.left < 0:
-            raise TemplateRuntimeError(f"template: more than {_NODES} nodes executed")
-        if monotonic() > self.deadline:
-            raise TemplateRuntimeError(f"template: more than {_SECONDS:.0f} seconds")
-
-    def enter(self, item: Any = None) -> None:
-        """A pass of a loop begins."""
-        if item.__class__ is Record and item.origin.field == "":
-            self.message, self.numbers = item.message, False
-
-    def bound(self, value: Any) -> None:
-        """A variable is set; in a loop over numbers it may be the message at hand."""
-        about = value.message if value.__class__ is Record and not value.origin.field else None
-        if about is not None and self.frames and (self.message is None or self.numbers):
-            self.message, self.numbers = about, True
-
-    @property
-    def steps(self) -> int:
-        """What was spent, in steps as a Go template takes them; 64 characters count as one."""
-        return (_NODES - self.left) // _NODES_A_STEP + (_MADE - self.room) // 64
-
-    def spend(self, size: int) -> None:
-        """Characters were made."""
-        self.room -= size
-        if self.room < 0:
-            raise TooLong
 
 
 class _Generation(Extension):
@@ -150,7 +109,7 @@ class _Coder(CodeGenerator):
             self.environment.tags.append(layout.tag(child.lineno))
             tag = f"environment.tags[{len(self.environment.tags) - 1}]"
             start, end = (
-                (f"yield ({tag}, ", ")")
+                (f"yield ({tag}, environment.printed(", "))")
                 if frame.buffer is None
                 else (f"{frame.buffer}.append(environment.here({tag}, ", "))")
             )
@@ -175,6 +134,45 @@ class _Coder(CodeGenerator):
             self.visit(part, frame)
             self.write(", ")
         self.write("))")
+
+    def visit_Getitem(self, node: nodes.Getitem, frame: Frame) -> None:
+        """A member, or a part."""
+        if not isinstance(node.arg, nodes.Slice):
+            super().visit_Getitem(node, frame)
+            return
+        self.write("environment.sliced(")
+        self.visit(node.node, frame)
+        self.write(")[")
+        self.visit(node.arg, frame)
+        self.write("]")
+
+    def visit_Compare(self, node: nodes.Compare, frame: Frame) -> None:
+        """Comparisons; what they go through is counted first."""
+        self.write("(")
+        member = node.ops[0].op in ("in", "notin")
+        self._weighed("key", node.expr, frame) if member else self.visit(node.expr, frame)
+        for operand in node.ops:
+            self.write(f" {operators[operand.op]} ")
+            self._weighed("within" if operand.op in ("in", "notin") else "against", operand.expr, frame)
+        self.write(")")
+
+    def visit_Dict(self, node: nodes.Dict, frame: Frame) -> None:
+        """An object."""
+        self.write("{")
+        for item in node.items:
+            self._weighed("key", item.key, frame)
+            self.write(": ")
+            self.visit(item.value, frame)
+            self.write(", ")
+        self.write("}")
+
+    def _weighed(self, how: str, node: nodes.Expr, frame: Frame) -> None:
+        if isinstance(node, nodes.Const) and not (isinstance(node.value, str) and len(node.value) > _SHORT):
+            self.visit(node, frame)
+            return
+        self.write(f"environment.{how}(")
+        self.visit(node, frame)
+        self.write(")")
 
     def visit_For(self, node: nodes.For, frame: Frame) -> None:
         """A loop, which may be one over the messages."""
@@ -230,26 +228,57 @@ class JinjaLanguage(ImmutableSandboxedEnvironment):
             del self.globals[name]
         self.globals.update(raise_exception=_raise_exception)
         known = {name: self.filters[name] for name in KEPT} | FILTERS
-        self.filters = {name: self._charged(found) for name, found in known.items()}
+        self.filters = {name: self._charged(name, found) for name, found in known.items()}
+        tests: dict[str, Any] = self.tests
+        self.tests = {name: self._compared(found) if name in _COMPARING else found for name, found in tests.items()}
         self.texts: list[Text] = []
         self.tags: list[Span] = []
         self.run = Run()
         self.layout: Layout
 
-    def _charged(self, found: Callable[..., Any]) -> Callable[..., Any]:
-        """A filter whose results count against what one prompt may make, as do the lists that it goes through."""
+    def _charged(self, name: str, found: Callable[..., Any]) -> Callable[..., Any]:
+        """A filter whose work counts against what one prompt may cost, before it is done where it can be."""
 
         @wraps(found)
         def charged(*arguments: Any, **options: Any) -> Any:
-            for argument in arguments:
-                if isinstance(argument, (list, range)):
-                    self.run.step(len(argument))
+            self.run.step(_FILTER)
+            if name in _OUTSIDE:
+                self._skim(arguments, options)
+            elif name not in _AT_A_GLANCE:
+                if name in _SORTING:
+                    self._skim(arguments, options)
+                self.run.weigh((*arguments, *options.values()), _WRITTEN, products=True)
             result = found(*arguments, **options)
-            if isinstance(result, (str, list)):
-                self.run.spend(len(result))
+            if isinstance(result, str) and result.__class__ is not Text:
+                result = plain(str(result))
+            self.run.result(result)
+            if name == "indent":
+                self.run.lines(result)
             return result
 
         return charged
+
+    def _skim(self, arguments: Sequence[Any], options: Mapping[str, Any]) -> None:
+        """What goes through the items of lists, and for each through a text such as the path of an attribute."""
+        names = 0
+        for argument in (*arguments[1:], *options.values()):
+            if isinstance(argument, str):
+                names += len(argument)
+        for argument in arguments:
+            if isinstance(argument, (list, tuple, range, dict)):
+                self.run.step(len(argument) * (_FILTER + names // 2 if names else 1))
+            elif isinstance(argument, str):
+                self.run.text(argument)
+
+    def _compared(self, found: Callable[..., Any]) -> Callable[..., Any]:
+        """A test that goes through what it compares."""
+
+        @wraps(found)
+        def compared(value: Any, *others: Any) -> bool:
+            self.run.weigh((value, *others) if not others or others[0].__class__ is not dict else (value,))
+            return bool(found(value, *others))
+
+        return compared
 
     def read(self, source: Source) -> nodes.Template:
         """Parse a template; the line of each node is its place in `layout`. Raises TemplateSyntaxError."""
@@ -279,14 +308,57 @@ class JinjaLanguage(ImmutableSandboxedEnvironment):
 
     def here(self, tag: Span, value: Any) -> Text:
         """What goes to a variable, marked with its tag and the message at hand."""
-        text = value if value.__class__ is Text else shown(value)
-        self.run.spend(len(text))
+        text = self.printed(value)
+        self.run.text(text)
         return text.marked(tag, self.run.message)
+
+    def printed(self, value: Any) -> Text:
+        """What a tag prints of a value."""
+        if value.__class__ is Text:
+            return value
+        self._converted(value)
+        return shown(value)
+
+    def _converted(self, value: Any) -> None:
+        if isinstance(value, (list, tuple, dict, range)):
+            self.run.weigh((value,), _WRITTEN)
+
+    def key(self, value: Any) -> Any:
+        """A key, or what is looked for; that of a tuple is found out from all that is in it."""
+        if value.__class__ is tuple:
+            self.run.weigh(value)
+        return value
+
+    def sliced(self, value: Any) -> Any:
+        """What a part is taken of."""
+        if value.__class__ is Text:
+            self.run.text(value)
+        elif isinstance(value, (list, tuple)):
+            self.run.items(len(value))
+        return value
+
+    def within(self, value: Any) -> Any:
+        """What something is looked for in: the keys of an object are found at once."""
+        if value.__class__ is Text:
+            self.run.text(value)
+        elif isinstance(value, (list, tuple, range)):
+            self.run.weigh((value,))
+        return value
+
+    def against(self, value: Any) -> Any:
+        """What something is compared with."""
+        if value.__class__ is Text:
+            self.run.spend(len(value))
+        elif isinstance(value, (list, tuple, dict)):
+            self.run.weigh((value,))
+        return value
 
     def joined(self, values: Sequence[Any]) -> Text:
         """`~`."""
+        for value in values:
+            self._converted(value)
         text = join_texts([value if value.__class__ is Text else as_text(value) for value in values])
-        self.run.spend(len(text))
+        self.run.text(text)
         return text
 
     @staticmethod
@@ -302,14 +374,21 @@ class JinjaLanguage(ImmutableSandboxedEnvironment):
             if isinstance(left, (list, tuple)) and isinstance(right, (list, tuple)):
                 if len(left) + len(right) > _ITEMS:
                     raise TooLong
+                self.run.items(len(left) + len(right))
                 return [*left, *right]
         if isinstance(left, (list, tuple)) or isinstance(right, (list, tuple)):
             raise TemplateRuntimeError(f'Unknown operator "{operator}" between Array and another value')
-        if operator == "**" and abs(right if isinstance(right, (int, float)) else 0) > 1024:
-            raise TemplateRuntimeError("an exponent is too large")
+        if operator == "**" and isinstance(right, (int, float)):
+            if abs(right) > _LARGEST_POWER:
+                raise TemplateRuntimeError("an exponent is too large")
+            self.run.step(int(abs(right)))
+        if operator == "*" and (isinstance(left, str) or isinstance(right, str)):
+            left, right = (plain(value) if isinstance(value, str) else value for value in (left, right))
         if operator == "%" and isinstance(left, str):
             raise TemplateRuntimeError('Unknown operator "%" between String and another value')
         found = super().call_binop(context, operator, left, right)
+        if found.__class__ is Text:
+            self.run.text(found)
         if found.__class__ is int:
             return wrapped(found)
         return found
@@ -319,6 +398,7 @@ class JinjaLanguage(ImmutableSandboxedEnvironment):
         if isinstance(obj, dict):
             if attribute in _VIEWS:
                 view = getattr(obj, attribute)
+                self.run.items(len(obj))
                 return lambda: list(view())
             if attribute == "get":
                 return obj.get
@@ -326,11 +406,11 @@ class JinjaLanguage(ImmutableSandboxedEnvironment):
         kind = obj.__class__
         if kind is list and attribute == "append":
             return obj.append
-        if kind is Text:
-            return getattr(obj, attribute) if attribute in _METHODS else self.undefined(obj=obj, name=attribute)
+        if isinstance(obj, str):
+            return getattr(plain(obj), attribute) if attribute in _METHODS else self.undefined(obj=obj, name=attribute)
         if (kind is Namespace or kind is LoopContext) and attribute[:1] != "_":
             return getattr(obj, attribute, None) if kind is LoopContext else self._kept(obj, attribute)
-        if obj is None or isinstance(obj, Undefined):
+        if obj is None or isinstance(obj, Undefined) or kind in _PLAIN:
             return self.undefined(obj=obj, name=attribute)
         return super().getattr(obj, attribute)
 
@@ -342,27 +422,52 @@ class JinjaLanguage(ImmutableSandboxedEnvironment):
 
     def call(__self, __context: Context, __obj: Any, *args: Any, **kwargs: Any) -> Any:
         """A call; a method of a text is one of those that `getattr` gives."""
-        if getattr(__obj, "__self__", None).__class__ is Text:
-            kwargs.pop("_loop_vars", None)  # which jinja2 hands on to what asks for it
-            kwargs.pop("_block_vars", None)
-            __self.run.spend(len(__obj.__self__))
-            return __obj(*args, **kwargs)
         if isinstance(__obj, Undefined):
             name = __obj._undefined_name
             raise TemplateRuntimeError(f"Callee is not a function: got Undefined (hint: {name!r})")
+        kwargs.pop("_loop_vars", None)  # which jinja2 hands on to what asks for it: nothing here does
+        kwargs.pop("_block_vars", None)
+        owner = getattr(__obj, "__self__", None)
+        if owner.__class__ is Text:
+            if __obj.__name__ not in _METHODS:
+                raise TemplateRuntimeError(f"Unknown method of a text: {__obj.__name__}")
+            __self.run.weigh((owner, *args, *kwargs.values()), _WRITTEN, products=True)
+            result = __obj(*args, **kwargs)
+            __self.run.result(result, parts=True)
+            return result
+        if owner.__class__ in _PLAIN or isinstance(owner, str):
+            raise TemplateRuntimeError(f"Unknown method: {__obj.__name__}")
+        if __obj.__class__ is not Macro:
+            __self._called(__obj, owner, args, kwargs)
+        else:
+            __self.run.step(len(args) + len(kwargs))
         return super().call(__context, __obj, *args, **kwargs)
+
+    def _called(self, called: Any, owner: Any, arguments: Sequence[Any], options: Mapping[str, Any]) -> None:
+        """What is no macro goes through what it is given, and a list through its own items."""
+        name = getattr(called, "__name__", "")
+        if isinstance(owner, list) and name == "append":
+            return
+        if isinstance(owner, dict):
+            self.key(arguments[0] if arguments else None)
+            return
+        if isinstance(owner, (list, tuple)):
+            self.run.weigh((owner,))
+        self.run.weigh((*arguments, *options.values()))
+        if name == "strftime":
+            self.run.spend(sum([_DATE * len(argument) for argument in arguments if isinstance(argument, str)]))
 
     def getitem(self, obj: Any, argument: Any) -> Any:
         """A member."""
         if isinstance(obj, dict):
             try:
-                return obj[argument]
+                return obj[self.key(argument)]
             except (KeyError, TypeError):
                 return super().getitem(obj, argument) if isinstance(argument, str) else self.undefined(obj=obj)
         if obj is None or isinstance(obj, Undefined):
             return self.undefined(obj=obj, name=argument)
-        if argument.__class__ is slice:
-            self.run.spend(len(obj))
+        if obj.__class__ is Text:
+            self.run.items(len(obj.runs) - 1)
         return super().getitem(obj, argument)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from string import Formatter
 from typing import Any, Final, SupportsIndex
@@ -105,8 +105,9 @@ class Text(str):
     def __iter__(self) -> Iterator[str]:
         if len(self) > LONGEST // 128:
             raise TooLong
-        for index in range(len(self)):
-            yield self[index]
+        for part, mark in self.parts():
+            for character in part:
+                yield _of(character, mark)
 
     def _cut(self, start: int, stop: int) -> tuple[Run, ...]:
         runs: list[Run] = []
@@ -152,7 +153,9 @@ class Text(str):
         """As `str` does it."""
         return self._found(str.splitlines(self, keepends))
 
-    def _found(self, words: Iterable[str]) -> list[str]:
+    def _found(self, words: list[str]) -> list[str]:
+        if len(words) > LONGEST // 32:
+            raise TooLong
         found: list[str] = []
         at = start = index = 0  # `start` is where run `index` begins
         for word in words:
@@ -176,12 +179,14 @@ class Text(str):
         """As `str` does it."""
         if old not in self:
             return self
+        most = count.__index__()
+        found = str.count(self, old) if most < 0 else min(most, str.count(self, old))
+        if len(self) + found * (len(new) - len(old)) > LONGEST:
+            raise TooLong
         if not old:
-            return _text(str.replace(self, old, new, count), ((len(str.replace(self, old, new, count)), UNMARKED),))
+            return _of(str.replace(self, old, new, count), UNMARKED)
         if len(self.runs) == 1:
             text = str.replace(self, old, new, count)
-            if len(text) > LONGEST:
-                raise TooLong
             return _of(text, self.runs[0][1])  # what stands in the place of a datum's part is taken for its part
         words = self.split(old, count)
         return join_texts(words, new if isinstance(new, Text) else _of(new, self.runs[0][1]))
@@ -192,20 +197,21 @@ class Text(str):
 
     def format(self, *values: Any, **named: Any) -> Text:
         """As `str` does it, for places that are `{}`, a number or a name; raises ValueError for others."""
-        parts: list[str] = []
+        return join_texts(self._filled(values, named))
+
+    def _filled(self, values: Sequence[Any], named: Mapping[str, Any]) -> Iterator[str]:
         count = 0
         for before, name, layout, conversion in Formatter().parse(self):
-            parts.append(_of(before, self.runs[0][1] if self.runs else UNMARKED))
+            yield _of(before, self.runs[0][1] if self.runs else UNMARKED)
             if name is None:
                 continue
             if layout or conversion or not (name == "" or name.isalnum()):
                 raise ValueError("a text to format may hold plain places such as {} alone")
             if name == "" or name.isdigit():
-                parts.append(str(values[int(name) if name else count]))
+                yield str(values[int(name) if name else count])
                 count += 1
             else:
-                parts.append(str(named[name]))
-        return join_texts(parts)
+                yield str(named[name])
 
     def upper(self) -> Text:
         """As `str` does it."""

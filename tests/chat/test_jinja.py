@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from templatefix.chat import jinja_run
 from templatefix.chat.jinja import JinjaChatTemplate
 from templatefix.chat.jinja_language import JinjaLanguage
 from templatefix.chat.jinja_layout import Layout
@@ -209,6 +210,60 @@ _TWICE = "{% macro f(n) %}{% if n %}{{ f(n - 1) }}{{ f(n - 1) }}{% endif %}{% en
 )
 def test_work_that_prints_nothing_is_counted_in_nodes(text: str) -> None:
     with pytest.raises(RenderError, match=r"^template: more than [0-9]+ (nodes executed|steps to try it)$"):
+        rendered(text)
+
+
+_TREE = "{% set n = namespace(x=[], y=[]) %}{% for i in range(60) %}" + (
+    "{% set n.x = [n.x, n.x] %}{% set n.y = [n.y, n.y] %}{% endfor %}"
+)
+_LONG = "{% set n = namespace(x=0) %}{% set a = 'ab' * 4000000 %}{% set b = 'ab' * 4000000 %}"
+_LIST = "{% set n = namespace(x=0) %}{% set l = range(9999) | list %}"
+
+
+def _often(start: str, expression: str) -> str:
+    return f"{start}{{% for i in range(99999) %}}{{% set n.x = {expression} %}}{{% endfor %}}"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(_TREE + said for said in ("{{ n.x }}", "{{ n.x | string }}", "{{ n.x == n.y }}", "{{ n.x in [n.y] }}")),
+        *(_TREE + said for said in ("{{ [n.x, n.y] | sort }}", "{{ '{}'.format(n.x) }}", "{{ n.x is eq n.y }}")),
+        *(_TREE + said for said in ("{{ raise_exception(n.x) }}", "{{ n.x ~ '' }}", "{{ [n.x].index(n.y) }}")),
+        "{% set n = namespace(x=()) %}{% for i in range(60) %}{% set n.x = (n.x, n.x) %}{% endfor %}{{ {}.get(n.x) }}",
+        *(
+            _often(_LONG, said)
+            for said in ("a == b", "'q' in a", "a < b", "a[1:]", "a.find('q')", "a | replace('q', b)")
+        ),
+        *(_often(_LONG, said) for said in ("a | upper", "a | e", "a | trim", "a.split('q')", "a is lower", "a | last")),
+        *(_often(_LIST, said) for said in ("'q' in l", "l == l + [1]", "l[1:]", "l + l", "l | tojson", "l | sort")),
+        *(_often(_LIST, said) for said in ("l | map('string')", "l | map(attribute='a.b')", "l | groupby('real')")),
+        *(_often(_LIST, said) for said in ("loop.cycle(*l)", "loop.changed(l)", "dict(a=l)", "{}.get((i, i))")),
+        _often("{% set n = namespace(x=0) %}", "(2 ** 1000) ** 1000"),
+        "{{ 1.5 | round(10 ** 9, 'ceil') }}",
+        "{{ ('f' * 4000000) | int(base=16) }}",
+        "{{ ('<' | e) * 10 ** 9 }}",
+        "{{ ('a' * 4000000).rsplit('b' ~ 'a' * 2000000) }}",
+        "{{ ('ab' * 8000000).replace('a', 'x' * 100000) }}",
+        "{{ ('ab' * 4000000).split('b') | length }}",
+        "{{ [[1]] | tojson(indent=10 ** 9) }}",
+        "{{ strftime_now('%c' * 1000000) }}",
+    ],
+)
+def test_what_a_step_goes_through_is_counted(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No clock ends a render, so nothing may take long that counts as little."""
+    monkeypatch.setattr(jinja_run, "_NODES", 400_000)  # a tenth, which takes a tenth of the time
+    template = JinjaChatTemplate(text, caps=Caps())
+    with pytest.raises(RenderError, match=r"^template: (more than|output longer than) "):
+        template.render(HI)
+    assert template.steps < 1_200_000
+
+
+@pytest.mark.parametrize(
+    "text", ["{{ ('a' | attr('center'))(10 ** 9) }}", "{{ 1.5.hex() * 10 ** 9 }}", "{{ (5).to_bytes(10 ** 9, 'big') }}"]
+)
+def test_no_method_of_python_alone_is_within_reach(text: str) -> None:
+    with pytest.raises(RenderError, match=r"(?i)unknown method|not a function"):
         rendered(text)
 
 
