@@ -34,7 +34,12 @@ class Worker(Generic[T]):
     def __init__(self, work: Callable[[bytes], T]) -> None:
         """Start it; raises OSError where the system has no process or pipe to give."""
         theirs, tasks = os.pipe()
-        answers, ours = os.pipe()
+        try:
+            answers, ours = os.pipe()
+        except OSError:
+            os.close(theirs)
+            os.close(tasks)
+            raise
         self._tasks, self._answers = os.fdopen(tasks, "wb"), os.fdopen(answers, "rb")
         try:
             self.pid = os.fork()
@@ -87,8 +92,9 @@ def _serve(work: Callable[[bytes], T], tasks: int, answers: int, others: tuple[i
         while (message := _receive(source)) is not None:
             answer: Any = work(message)
             _send(sink, marshal.dumps(answer))
-    finally:
-        os._exit(0)
+    except BaseException:  # of which the parent is told by the end of the answers
+        os._exit(1)
+    os._exit(0)
 
 
 def _send(pipe: BinaryIO, data: bytes) -> None:

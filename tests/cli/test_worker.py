@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import os
@@ -11,7 +12,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 from hypothesis import given, settings
@@ -67,6 +68,39 @@ def test_nothing_is_left_of_a_worker() -> None:
     worker.end()
     with pytest.raises(ChildProcessError):  # neither at work nor waiting to be asked for
         os.waitpid(worker.pid, os.WNOHANG)
+
+
+@pytest.mark.parametrize("failing", [1, 2, 3])  # the first pipe, the second, the process
+def test_what_the_system_refuses_leaves_no_pipe_open(monkeypatch: pytest.MonkeyPatch, failing: int) -> None:
+    made: list[tuple[int, int]] = []
+    pipe = os.pipe
+
+    def refused() -> NoReturn:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    def some() -> tuple[int, int]:
+        if len(made) == failing - 1:
+            refused()
+        made.append(pipe())
+        return made[-1]
+
+    monkeypatch.setattr(os, "pipe", some)
+    monkeypatch.setattr(os, "fork", refused)
+    with pytest.raises(OSError, match="Too many open files"):
+        Worker(backwards)
+    assert len(made) == failing - 1
+    for end in (end for pair in made for end in pair):
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            os.fstat(end)
+
+
+@pytest.mark.parametrize(("last", "status"), [(b"abc", 0), (b"", 1)])  # (b"" is an error of the work)
+def test_the_exit_status_tells_of_an_error(last: bytes, status: int) -> None:
+    worker = Worker(backwards)
+    worker.give(last)
+    worker.take()
+    worker._close()
+    assert os.waitstatus_to_exitcode(os.waitpid(worker.pid, 0)[1]) == status
 
 
 LINES = st.sampled_from(
@@ -158,6 +192,8 @@ def test_an_interrupt_ends_both_processes(alone: Path) -> None:
     """As a terminal sends it: to the whole group, here in the middle of slow renders."""
     row = {"template": SLOW, "messages": [{"role": role, "content": "x" * 40} for role in ("user", "assistant") * 100]}
     data = json.dumps(row).encode() + b"\n"
+    if not can_fork():
+        pytest.skip("there is no core for a second process")
     (alone / "slow.jsonl").write_bytes(data * (BULK // len(data) + 1))
     with open("slow.jsonl", "rb") as source:
         process = subprocess.Popen(
@@ -169,9 +205,10 @@ def test_an_interrupt_ends_both_processes(alone: Path) -> None:
             preexec_fn=heed_interrupts,
         )
     for _ in range(600):
-        if not can_fork() or len(_group(process.pid)) == 2:
+        if len(_group(process.pid)) == 2 or process.poll() is not None:
             break
         time.sleep(0.05)
+    assert len(_group(process.pid)) == 2
     os.killpg(process.pid, signal.SIGINT)
     out, err = process.communicate(timeout=60)
     assert (process.returncode, out, err) == (130, b"", b"")
