@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Final
 
+from templatefix.chat.calls import CallNumbers
 from templatefix.chat.jinja_text import Text, datum, join_texts
 from templatefix.chat.rendering import Origin
 from templatefix.chat.request import Request, RequestError
@@ -144,7 +145,7 @@ def messages_value(request: Request, caps: Caps, channels: bool = False) -> list
     "developer", which is "system" to others, and takes thoughts as `thinking`. Raises RequestError where a type does
     not fit.
     """
-    numbering = _Numbering()
+    numbering = CallNumbers()
     found = [_message(row, index, caps, numbering, channels) for index, row in enumerate(request.messages)]
     if channels:
         for message in found:
@@ -155,36 +156,7 @@ def messages_value(request: Request, caps: Caps, channels: bool = False) -> list
     return found if caps.supports_system_role else _without_system(found)
 
 
-class _Numbering:
-    """Gives calls their numbers, and results the numbers of the calls that they answer."""
-
-    def __init__(self) -> None:
-        self.count = 0
-        self.open: list[tuple[str, str]] = []  # the client's own number, and the one given
-
-    def begin(self) -> None:
-        """A new turn with calls."""
-        self.open = []
-
-    def call(self, own: str, as_sent: bool) -> str:
-        """The number of a call; one that stays as it was sent may have none."""
-        self.count += 1
-        if as_sent:
-            return own
-        given = f"call{self.count:05d}"
-        self.open.append((own, given))
-        return given
-
-    def result(self, own: str) -> str:
-        """The number of the call that a result answers."""
-        for index, (asked, given) in enumerate(self.open):
-            if own and own in (asked, given):
-                del self.open[index]
-                return given
-        return own or (self.open.pop(0)[1] if self.open else "")
-
-
-def _message(row: Mapping[str, Any], index: int, caps: Caps, numbering: _Numbering, developer: bool) -> Record:
+def _message(row: Mapping[str, Any], index: int, caps: Caps, numbering: CallNumbers, developer: bool) -> Record:
     where = f"message {index + 1}"
     role = _text(row, "role", where)
     role = "system" if role == "developer" and not developer else role
@@ -235,7 +207,7 @@ def _part(text: str, origin: Origin, index: int) -> Record:
     return Record({"type": kind, "text": datum(text, origin, index)}, origin, index)
 
 
-def _call(call: Any, index: int, caps: Caps, numbering: _Numbering) -> Record:
+def _call(call: Any, index: int, caps: Caps, numbering: CallNumbers) -> Record:
     origin = Origin("message", index, "tool_calls")
     function = call.get("function") if isinstance(call, Mapping) else None
     if not isinstance(function, Mapping):

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
 from templatefix.analysis.jinja_faults import refuses_several_calls, why_it_fails
+from templatefix.chat.calls import CallNumbers
 from templatefix.chat.jinja import JinjaChatTemplate
 from templatefix.chat.jinja_layout import LaidToken
 from templatefix.chat.rendering import RenderError
@@ -172,19 +174,17 @@ def _same_and_apart(base: Baseline, before: JinjaChatTemplate, after: JinjaChatT
 def calls_apart(request: Request) -> Request:
     """The same conversation with each call in a turn of its own, the text with the first; calls keep their numbers."""
     messages: list[Mapping[str, Any]] = []
-    unanswered: list[str] = []
-    count = 0
+    numbers = CallNumbers()
     for message in request.messages:
         calls = message.get("tool_calls") or ()
-        if not calls:
-            if message.get("role") == "tool" and unanswered and not message.get("tool_call_id"):
-                message = {**message, "tool_call_id": unanswered.pop(0)}
-            messages.append(message)
-            continue
-        unanswered = []
+        if calls:
+            numbers.begin()
+        elif message.get("role") == "tool" and (number := numbers.result(str(message.get("tool_call_id") or ""))):
+            message = {**message, "tool_call_id": number}
         for index, call in enumerate(calls):
-            count += 1
-            unanswered.append(f"call{count:05d}")
+            numbers.call(str(call.get("id") or ""), isinstance(call["function"].get("arguments"), str))
             shown = message if index == 0 else {"role": message["role"], "content": ""}
             messages.append({**shown, "tool_calls": [call]})
-    return Request(tuple(messages), request.tools, request.think, request.think_level)
+        if not calls:
+            messages.append(message)
+    return replace(request, messages=tuple(messages))

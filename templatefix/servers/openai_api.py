@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from templatefix.chat.calls import call_number
 from templatefix.servers.errors import NotMeasurable
 from templatefix.servers.http import JsonServer
 from templatefix.servers.llama_server import server_url
@@ -67,7 +68,7 @@ def openai_messages(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any
             unanswered = deque(call["id"] for call in calls)
             found["tool_calls"] = calls
         if message.get("role") == "tool":
-            own = str(message.get("tool_call_id") or "") or (unanswered[0] if unanswered else _id(0))
+            own = str(message.get("tool_call_id") or "") or (unanswered[0] if unanswered else call_number(0))
             if own in unanswered:
                 unanswered.remove(own)
             found["tool_call_id"] = own
@@ -81,11 +82,7 @@ def _call(call: Mapping[str, Any], number: int) -> dict[str, Any]:
     function = call["function"]
     arguments = json.dumps(function.get("arguments") or {}, ensure_ascii=False)
     return {
-        "id": str(call.get("id") or _id(number)),
+        "id": str(call.get("id") or call_number(number)),
         "type": "function",
         "function": {"name": function["name"], "arguments": arguments},
     }
-
-
-def _id(number: int) -> str:
-    return f"call{number:05d}"  # nine letters and digits: some templates insist on it

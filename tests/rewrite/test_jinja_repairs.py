@@ -328,3 +328,17 @@ def test_calls_apart_keep_their_numbers() -> None:
     text = "{% for m in messages %}{% for c in m.tool_calls or [] %}{{ c.id }}={{ c.function.name }};{% endfor %}"
     text += "{{ m.tool_call_id }}|{% endfor %}"
     assert prompt(text, apart) == "|call00001=lumbrel_lookup;|call00002=vexillo_paint;|call00001|call00002|"
+
+
+def test_calls_apart_and_their_results_go_by_the_numbers_that_a_client_gave() -> None:
+    numbered = [{**each, "id": own} for own, each in zip("ab", BOTH.messages[2]["tool_calls"], strict=True)]
+    answers = [{**result("vexillo_paint", "done"), "tool_call_id": "b"}, {**BOTH.messages[3], "tool_call_id": "a"}]
+    whole = Request(
+        (*BOTH.messages[1:2], assistant("", *numbered), *answers), TOOLS, think_level="low", empty_tools=True
+    )
+    calls = "{% for c in m.tool_calls or [] %}{{ c.id }};{% endfor %}"
+    text = "{% for m in messages %}" + calls + "{{ m.tool_call_id }} {% endfor %}"
+    apart = calls_apart(whole)
+    assert prompt(text, whole).split() == ["call00001;call00002;", "call00002", "call00001"]
+    assert prompt(text, apart).split() == ["call00001;", "call00002;", "call00002", "call00001"]
+    assert (apart.think_level, apart.empty_tools) == ("low", True)
