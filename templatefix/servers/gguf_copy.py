@@ -27,7 +27,6 @@ class GgufCopy:
     path: Path
     key: str  # of the metadata that is new
     tensors: int
-    tensor_bytes: int
     sha256: str  # of the tensors' data, the same in both files
 
 
@@ -64,7 +63,7 @@ def copy_with_template(source: Path, target: Path, template: str, force: bool = 
             raise GgufError("the copy does not hold the new template")
         os.chmod(name, source.stat().st_mode & 0o777)
         os.replace(name, target)
-    return GgufCopy(target, key, layout.tensors, source.stat().st_size - layout.data, before)
+    return GgufCopy(target, key, layout.tensors, before)
 
 
 @contextmanager

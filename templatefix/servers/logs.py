@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from templatefix.servers.log_events import LogEvent, LogItem
@@ -14,19 +14,11 @@ from templatefix.servers.log_ollama import read_line
 _TIME = re.compile(r"(?:^\[\d+\] )?(\d+(?:\.\d+)+) [DIWE] |^time=(\S+) ")
 
 
-def read_log(lines: Iterable[str]) -> Iterator[LogItem]:
+class LogReader:
     """The requests and events of a log in the order in which they were over; lines that say nothing are passed by.
 
-    Nothing but what is open is held, so a log may be as long as it likes or still be growing.
+    It is fed a line at a time and holds what is open, so a log may be as long as it likes or still be growing.
     """
-    reader = LogReader()
-    for line in lines:
-        yield from reader.feed(line)
-    yield from reader.end()
-
-
-class LogReader:
-    """The same, fed a line at a time."""
 
     def __init__(self) -> None:
         self._engine = LlamaCppLines()

@@ -21,12 +21,6 @@ _STATE_KEYS = (".ssm.state_size", ".ssm.conv_kernel", ".wkv.head_size", ".shortc
 # Architectures that carry a window in their metadata while llama.cpp lets every layer see all.
 _WINDOW_UNUSED = ("llama", "mistral3", "qwen2", "qwen2moe", "qwen2vl", "qwen3", "qwen3moe")
 
-SAID: Mapping[Attention, str] = {
-    "full": "every token stands by itself in its memory: what opens a prompt as before is kept",
-    "swa": "most of its layers see a sliding window: where a prompt changes far behind, the engine may read all anew",
-    "recurrent": "it keeps one state for all that it read: where a prompt changes, the engine may read all anew",
-}
-
 
 def attention_of(metadata: Mapping[str, Any]) -> Attention | None:
     """The kind of memory, from a GGUF header or the `model_info` of a server's answer; None where that does not say."""

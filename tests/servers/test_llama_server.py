@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from support.llama_program import LlamaProgram, llama_program, running_llama
+from support.logs import read_log
 from support.quiet_http import QuietHTTPServer
 
 from templatefix.servers.errors import (
@@ -24,7 +25,6 @@ from templatefix.servers.errors import (
 )
 from templatefix.servers.llama_server import LlamaServer, LlamaServerEngine, LlamaSession, server_url
 from templatefix.servers.log_events import LoggedRequest
-from templatefix.servers.logs import read_log
 from templatefix.servers.openai_api import OpenAiServer, openai_messages
 from templatefix.servers.standin import make_standin
 from templatefix.servers.timings import Sampling

@@ -7,9 +7,10 @@ import re
 from pathlib import Path
 
 import pytest
+from support.logs import read_log
 
 from templatefix.servers.log_events import LogEvent, LoggedRequest
-from templatefix.servers.logs import LogTail, read_log
+from templatefix.servers.logs import LogTail
 
 
 def requests_of(lines: str) -> list[LoggedRequest]:
