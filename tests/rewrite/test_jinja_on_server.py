@@ -7,6 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from support.forgetful import FORGETFUL
 from support.llama_program import llama_program, running_llama
 
 from templatefix.analysis.loops import core_loops, thinking_loop
@@ -20,28 +21,6 @@ from templatefix.servers.openai_api import openai_messages
 from templatefix.servers.standin import make_standin
 from templatefix.servers.tokenizer import byte_level
 
-FORGETFUL = """\
-{%- if tools %}
-    {{- '<tools>' }}{%- for tool in tools %}{{ tool | tojson }}{% endfor %}{{ '</tools>' }}
-{%- endif %}
-{%- set seen = namespace(last=-1) %}
-{%- for message in messages %}
-    {%- if message.role == 'user' %}{% set seen.last = loop.index0 %}{% endif %}
-{%- endfor %}
-{%- for message in messages %}
-    {{- '<' + message.role + '>' }}
-    {%- if message.reasoning_content and loop.index0 > seen.last %}
-        {{- '<think>' + message.reasoning_content + '</think>' }}
-    {%- endif %}
-    {{- message.content }}
-    {%- for call in message.tool_calls or [] %}
-        {{- '<tool_call>' }}{{ {'name': call.function.name, 'arguments': call.function.arguments} | tojson }}
-        {{- '</tool_call>' }}
-    {%- endfor %}
-    {{- '</' + message.role + '>' }}
-{%- endfor %}
-{%- if add_generation_prompt %}{{ '<assistant>' }}{% endif %}
-"""
 TAIL = "<assistant>"
 
 

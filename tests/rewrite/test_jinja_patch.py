@@ -58,7 +58,8 @@ LAST_SYSTEM = """\
     {%- endif %}
 {%- endfor %}
 """
-FORGETFUL = f"""\
+# Drops the thinking of earlier turns, and has empty marks where the last turn has none.
+MARKING = f"""\
 {{%- if tools %}}
     {{{{- '<tools>' }}}}{{%- for tool in tools %}}{{{{ tool | tojson }}}}{{%- endfor %}}{{{{ '</tools>' }}}}
 {{%- endif %}}
@@ -78,8 +79,8 @@ FORGETFUL = f"""\
 {{%- endfor %}}
 {{%- if add_generation_prompt %}}{{{{ '<assistant>' }}}}{{%- endif %}}
 """
-KEEPING = FORGETFUL.replace("loop.index0 > seen.last", "(loop.index0 > seen.last or reasoning or tools)")
-SWITCHED = FORGETFUL.replace("loop.index0 > seen.last", "(hold_thinking or loop.index0 > seen.last)")
+KEEPING = MARKING.replace("loop.index0 > seen.last", "(loop.index0 > seen.last or reasoning or tools)")
+SWITCHED = MARKING.replace("loop.index0 > seen.last", "(hold_thinking or loop.index0 > seen.last)")
 
 
 def patched(text: str, **options: object) -> PatchResult:
@@ -99,7 +100,7 @@ def moved() -> PatchResult:
 
 @pytest.fixture(scope="module")
 def remembering() -> PatchResult:
-    return patched(FORGETFUL, keep_thinking=True)
+    return patched(MARKING, keep_thinking=True)
 
 
 def test_tools_at_the_last_user_message_stand_in_front_of_the_first_turn(moved: PatchResult) -> None:
@@ -156,20 +157,28 @@ def test_a_refusal_holds_what_was_found() -> None:
 
 
 def test_thinking_is_dropped_unless_keeping_is_asked_for() -> None:
-    result = patched(FORGETFUL)
+    result = patched(MARKING)
     assert not result.changed
-    assert result.template == FORGETFUL
+    assert result.template == MARKING
     assert "--keep-thinking" in result.refused[0].reason
+
+
+def test_thinking_is_not_named_where_only_tools_move() -> None:
+    counted = MOVING.replace("{{- '<tools>' }}", "{{- '<tools ' ~ messages | length ~ '>' }}")
+    for placement in ("system", "first-user"):
+        result = patched(counted, placement=placement)
+        assert {refusal.code for refusal in result.refused} == {"TF101", "TF102"}
+        assert not any("thought" in refusal.reason for refusal in result.refused)
 
 
 def test_a_switch_of_the_template_is_named() -> None:
     assert Evidence(JinjaChatTemplate(SWITCHED)).thinking_switch == '{"hold_thinking": true}'
     assert """--chat-template-kwargs '{"hold_thinking": true}'""" in patched(SWITCHED).refused[0].reason
-    assert "--chat-template-kwargs" not in patched(FORGETFUL).refused[0].reason
+    assert "--chat-template-kwargs" not in patched(MARKING).refused[0].reason
 
 
 def test_a_switch_that_shows_no_thinking_keeps_none() -> None:
-    never = FORGETFUL.replace("loop.index0 > seen.last", "not skip_thinking and loop.index0 > seen.last")
+    never = MARKING.replace("loop.index0 > seen.last", "not skip_thinking and loop.index0 > seen.last")
     assert Evidence(JinjaChatTemplate(never)).thinking_switch == ""
     assert "--chat-template-kwargs" not in patched(never).refused[0].reason
 
@@ -195,7 +204,7 @@ def test_thinking_is_kept_where_it_was_generated(remembering: PatchResult) -> No
 
 def test_a_chat_without_thinking_and_tools_is_not_touched_by_keeping(remembering: PatchResult) -> None:
     request = Request((system("S."), user("Hm."), assistant("Ah."), user("Oh.")))
-    before, after = (JinjaChatTemplate(text).render(request).data for text in (FORGETFUL, remembering.template))
+    before, after = (JinjaChatTemplate(text).render(request).data for text in (MARKING, remembering.template))
     assert before == after
 
 
@@ -206,15 +215,15 @@ def test_the_words_that_come_with_kept_thinking_are_listed(remembering: PatchRes
 @pytest.mark.parametrize(
     ("text", "point"),
     [
-        (FORGETFUL.replace("loop.index0 > seen.last and ", ""), "no_tools_identical"),  # empty marks in every chat
-        (FORGETFUL.replace("loop.index0 > seen.last", "loop.index0 >= seen.last"), "prefix_stable"),  # as before
+        (MARKING.replace("loop.index0 > seen.last and ", ""), "no_tools_identical"),  # empty marks in every chat
+        (MARKING.replace("loop.index0 > seen.last", "loop.index0 >= seen.last"), "prefix_stable"),  # as before
         (KEEPING.replace("+ reasoning", ""), "no_tools_identical"),
         (KEEPING.replace("+ reasoning", "+ (reasoning if not tools else '')"), "messages_kept"),
         (KEEPING.replace("'<think>'", "('<think>' if not tools else '<thoughts>')"), "conserved"),
     ],
 )
 def test_a_wrong_way_to_keep_thinking_is_caught(text: str, point: str) -> None:
-    base = Baseline(JinjaChatTemplate(FORGETFUL), generated=3, thoughts=True, keeps=True)
+    base = Baseline(JinjaChatTemplate(MARKING), generated=3, thoughts=True, keeps=True)
     proof = prove(base, JinjaChatTemplate(text), added=("<think>", "</think>"))
     assert proof.failure is not None
     assert proof.failure.startswith(point), proof.failure
@@ -227,7 +236,7 @@ def test_a_broken_template_is_refused() -> None:
 
 
 def test_patch_takes_jinja_templates() -> None:
-    result = patching.patch(JinjaChatTemplate(FORGETFUL), keep_thinking=True)
+    result = patching.patch(JinjaChatTemplate(MARKING), keep_thinking=True)
     assert result.changed
     assert result.diff("a.jinja").startswith("--- a/a.jinja")
 
