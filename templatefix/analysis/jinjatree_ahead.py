@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from jinja2 import nodes
 
@@ -28,10 +27,8 @@ from templatefix.analysis.jinjatree_values import (
     message,
     moving,
 )
+from templatefix.analysis.jinjatree_walker import Walker
 from templatefix.analysis.reading import TAIL, TooComplex
-
-if TYPE_CHECKING:
-    from templatefix.analysis.jinjatree_flow import Flow
 
 
 def looks_ahead(node: nodes.For, part: Part, frame: Frame | None) -> bool:
@@ -52,7 +49,7 @@ def looks_ahead(node: nodes.For, part: Part, frame: Frame | None) -> bool:
 class Ahead:
     """One such loop."""
 
-    def __init__(self, flow: Flow, node: nodes.For, coll: Value, frame: Frame) -> None:
+    def __init__(self, flow: Walker, node: nodes.For, coll: Value, frame: Frame) -> None:
         self.flow = flow
         self.node = node
         self.coll = coll
