@@ -14,7 +14,7 @@ from templatefix.chat.jinja import JinjaChatTemplate
 from templatefix.chat.rendering import RenderError
 from templatefix.chat.serving import Serving
 from templatefix.gotemplate.source import Source
-from templatefix.servers.errors import BadAnswer, ModelNotFound, ServerError, ServerRefused, ServerUnreachable
+from templatefix.servers.errors import BadAnswer, ModelNotFound, NobodyAnswers, ServerError, ServerRefused
 from templatefix.servers.host import base_url
 from templatefix.servers.in_force import jinja_in_force, serving_of
 from templatefix.servers.jinja_source import JinjaSourceError, from_props
@@ -82,8 +82,8 @@ def look(url: str, models: Sequence[str] = ()) -> ServerSeen:
     client = OllamaClient(url)
     try:
         version = client.version()
-    except ServerUnreachable as error:
-        raise ServerUnreachable(str(error).replace("no Ollama server", "no Ollama and no llama-server", 1)) from error
+    except NobodyAnswers as error:
+        raise NobodyAnswers(f"no Ollama and no llama-server answers at {client.url}") from error
     except (BadAnswer, ServerRefused):
         return _llama(url, models)
     for name in models:
@@ -202,8 +202,8 @@ def _judged(target: Target, seen: ModelSeen, client: OllamaClient | None = None)
 
 def _serving(target: Target, client: OllamaClient | None) -> Serving:
     """What is known of the server's part."""
-    if target.jinja is not None:  # a Jinja text that a server shows is the one in force; Ollama hands it no thoughts
-        return Serving(memory=target.jinja.memory, hides_thoughts=target.shown is not None)
+    if target.jinja is not None:  # a Jinja text that a server shows is the one in force
+        return Serving(memory=target.jinja.memory)
     if client is None or target.shown is None:
         return Serving(not_in_force=target.not_in_force() or "")
     try:

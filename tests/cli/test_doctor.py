@@ -27,6 +27,14 @@ THOUGHTS = """{%- for tool in tools or [] %}{{ tool | tojson }}
 {{- m.content or "" }}{% for call in m.tool_calls or [] %}<call>{{ call.function.name }}
 {{- call.function.arguments | tojson }}</call>{% endfor %}<|end|>
 {%- endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}"""
+MARKS = """{%- for tool in tools or [] %}{{ tool | tojson }}
+{% endfor %}{% set at = namespace(user=-1) %}
+{%- for m in messages %}{% if m.role == "user" %}{% set at.user = loop.index0 %}{% endif %}{% endfor %}
+{%- for m in messages %}<|{{ m.role }}|>
+{%- if m.role == "assistant" and loop.index0 > at.user %}<think></think>{% endif %}
+{{- m.content or "" }}{% for call in m.tool_calls or [] %}<call>{{ call.function.name }}
+{{- call.function.arguments | tojson }}</call>{% endfor %}<|end|>
+{%- endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}"""
 MOVING = """{%- for m in messages %}<|{{ m.role }}|>
 {%- if tools and loop.last and m.role == "user" %}{% for tool in tools %}{{ tool | tojson }}
 {% endfor %}{% endif %}{{ m.content or "" }}
@@ -101,23 +109,19 @@ def test_a_model_by_name_is_looked_at_beside_those_in_memory(
     templatefix: Any, server: OllamaServer, restarts: Path, logged: bool
 ) -> None:
     """Two unstable templates are two costs: the cheap one by name hides nothing of the dear one in memory."""
-    add_jinja(server, "thinker:1", THOUGHTS)
+    add_jinja(server, "marker:1", MARKS)
     add_jinja(server, "mover:1", MOVING)
     server.loaded["mover:1"] = 4096
     log = ["--log", str(restarts)] if logged else []
-    before, after = (
-        templatefix("doctor", *log, *named, "--format", "json") for named in ([], ["--model", "thinker:1"])
-    )
+    before, after = (templatefix("doctor", *log, *named, "--format", "json") for named in ([], ["--model", "marker:1"]))
     costs = {cost["message"].split()[3]: cost for cost in json.loads(after.out)["costs"] if cost["kind"] == "template"}
     (alone,) = [cost for cost in json.loads(before.out)["costs"] if cost["kind"] == "template"]
     assert (before.code, after.code) == (1, 1)
-    assert set(costs) == {"mover:1", "thinker:1"}
+    assert set(costs) == {"mover:1", "marker:1"}
     assert costs["mover:1"] == alone
     if not logged:
         assert alone["much"]
-        assert 0 < costs["thinker:1"]["share"] < 0.01
-        said = templatefix("doctor", "--model", "thinker:1").out.replace("\n  ", " ")
-        assert "The template of thinker:1 is unstable; the share is that of check's own loops: 0.4%, less than" in said
+        assert 0 < costs["marker:1"]["share"] < 0.1
 
 
 def test_what_a_log_does_not_explain_is_laid_to_the_model_in_memory(
@@ -136,13 +140,13 @@ def test_what_a_log_does_not_explain_is_laid_to_the_model_in_memory(
 
 def test_it_says_of_each_model_what_check_says(templatefix: Any, server: OllamaServer) -> None:
     poor = "{{ range .Messages }}<{{ .Role }}>{{ .Content }}{{ end }}"
-    add_jinja(server, "thinker:1", THOUGHTS, **{"llama.attention.sliding_window": 512})
+    add_jinja(server, "marker:1", MARKS, **{"llama.attention.sliding_window": 512})
     add_jinja(server, "mover:1", MOVING)
     add_jinja(server, "steady:1", MOVING.replace('loop.last and m.role == "user"', "loop.first"))
     server.store.add("built:1", poor, config={"renderer": "qwen3-coder"})
     server.store.add("lost:1", poor, weights={"model_info": {"general.architecture": "llama"}, "chat_template": MOVING})
     add_jinja(server, "broken:1", "{% for m in messages %}{{ m.content }}")
-    names = ["owl:1", "finch:1", "thinker:1", "mover:1", "steady:1", "built:1", "lost:1", "broken:1"]
+    names = ["owl:1", "finch:1", "marker:1", "mover:1", "steady:1", "built:1", "lost:1", "broken:1"]
     named = [word for name in names for word in ("--model", name)]
     found = json.loads(templatefix("doctor", *named, "--format", "json").out)
     models = {model["name"]: model for model in found["server"]["models"]}
@@ -153,7 +157,7 @@ def test_it_says_of_each_model_what_check_says(templatefix: Any, server: OllamaS
         assert sorted(model["findings"]) == sorted(one["code"] for one in result["findings"])
     assert {name for name in names if "TF401" in models[name]["findings"]} == {"built:1", "lost:1"}
     assert {name for name in names if models[name]["not_in_force"]} == {"built:1", "lost:1"}
-    assert [models[name]["verdict"] for name in ("thinker:1", "mover:1", "steady:1")] == [
+    assert [models[name]["verdict"] for name in ("marker:1", "mover:1", "steady:1")] == [
         "unstable",
         "unstable",
         "stable",
@@ -168,7 +172,7 @@ def test_it_says_of_each_model_what_check_says(templatefix: Any, server: OllamaS
     [
         (MOVING, "`templatefix patch --gguf OUT` on its GGUF file, and a model made FROM OUT"),
         (
-            THOUGHTS,
+            MARKS,
             "`templatefix patch --keep-thinking -o FILE owl:2`, and --chat-template-file FILE "
             "for a llama-server instead",
         ),
@@ -184,7 +188,7 @@ def test_a_jinja_text_without_a_go_template_to_replace_it(
     done = templatefix("patch", "owl:2")
     assert done.code == 1
     assert ("--gguf OUT" in done.out) == (text == MOVING)
-    if text == THOUGHTS:
+    if text == MARKS:
         assert templatefix("patch", "--keep-thinking", "-o", "FILE", "owl:2").code == 0
 
 
@@ -327,10 +331,16 @@ def test_the_command_that_it_gives_for_a_llama_server_works(
     with answering(200, json.dumps(props).encode()) as url:
         found = json.loads(templatefix("doctor", url, "--format", "json").out)
         (cost,) = found["costs"]
+        assert cost["much"] == (text == MOVING)
         command = cost["setting"].split("`")[1].split()
         assert command == ["templatefix", "patch", *keep, "-o", "FILE", url]
         assert found["server"]["models"][0]["verdict"] == "unstable"
-        assert f"  Change: `templatefix patch {' '.join([*keep, '-o', 'FILE', url])}`" in templatefix("doctor", url).out
+        said = templatefix("doctor", url).out
+        assert (
+            "The template of x.gguf is unstable; the share is that of check's own loops: 0.4%"
+            in said.replace("\n  ", " ")
+        ) == (text == THOUGHTS)
+        assert f"  Change: `{' '.join(command)}`" in said
         assert templatefix(*command[1:]).code == 0
         assert templatefix("check", "--as", "jinja", "FILE").code == 0
 
