@@ -20,7 +20,7 @@ from templatefix.rewrite.jinja_candidates import JinjaCandidate, JinjaCandidates
 from templatefix.rewrite.jinja_objects import repair_objects
 from templatefix.rewrite.jinja_repairs import JinjaRepair
 from templatefix.rewrite.jinja_tags import JinjaTags
-from templatefix.rewrite.kept import has_thoughts
+from templatefix.rewrite.kept import by_thinking_alone
 from templatefix.rewrite.proof import Baseline, Proof, declined, prove
 from templatefix.rewrite.result import ADAPTED, FAILS, STRUCTS, PatchResult, Refusal, with_repairs
 from templatefix.rewrite.spending import refuse_cut
@@ -110,7 +110,7 @@ class _JinjaPatch(Attempt):
         moves = self._selected(SYSTEM) and not self.tools
         if not self.tools and not self.keeps and not moves:
             return self.unchanged(self.each(self._without_tools()))
-        if not self.keeps and self._thinking_alone():
+        if not self.keeps and by_thinking_alone(self.judged.core):
             return self.unchanged(self.each(self._thinking_reason()))
         base = Baseline(
             template,
@@ -137,9 +137,6 @@ class _JinjaPatch(Attempt):
         """Whether a code may be mended: the system text and the user's text around it are one and the same change."""
         with_system = code == "TF202" and SYSTEM in self.select and not self.left_out(code)
         return with_system or super().wanted(code)
-
-    def _thinking_alone(self) -> bool:
-        return all(has_thoughts(run.loop.requests[-1]) for run in self.judged.core if run.lost)
 
     # -- why not
 
@@ -248,8 +245,7 @@ class _Search:
                 return found
         # Only where no single change is enough, another one upon those that helped most.
         for _, variant, taken, after in sorted(begun, key=lambda each: each[0])[:_BRANCHES]:
-            if not any(run.lost for run in after if not has_thoughts(run.loop.requests[-1])):
-                self.left_by_thinking = True
+            self.left_by_thinking = self.left_by_thinking or by_thinking_alone(after)
             if len(taken) < _DEPTH and (found := self._from(variant, taken, after)) is not None:
                 return found
         return None

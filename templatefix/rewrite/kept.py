@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
+from templatefix.analysis.stability import LoopRun
 from templatefix.chat.rendering import Origin, Rendering
 from templatefix.chat.request import Request
 from templatefix.rewrite.words import Word, count_texts, words_of
@@ -14,6 +15,12 @@ Datum = tuple[str, Origin | None]
 def has_thoughts(request: Request) -> bool:
     """Whether a message of a request holds thinking."""
     return any(message.get("thinking") for message in request.messages)
+
+
+def by_thinking_alone(runs: Iterable[LoopRun]) -> bool:
+    """Whether loops lose something, and only those whose history holds thinking."""
+    losing = [run for run in runs if run.lost]
+    return bool(losing) and all(has_thoughts(run.loop.requests[-1]) for run in losing)
 
 
 def has_system(request: Request) -> bool:
