@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from datetime import date
 from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -147,15 +148,10 @@ def _vocabulary(template: JinjaChatTemplate) -> Tokenizer:
 
 
 def _as_on(server: LlamaServer, template: JinjaChatTemplate) -> JinjaChatTemplate:
-    """The template with the tokens of the server's model."""
+    """The template with the tokens of the server's model, on the server's day."""
     told = server.props()
-    return JinjaChatTemplate(
-        template.source,
-        bos=str(told.get("bos_token") or ""),
-        eos=str(told.get("eos_token") or ""),
-        caps=template.caps,
-        kwargs=template.kwargs,
-    )
+    tokens = [str(told.get(key) or "") for key in ("bos_token", "eos_token")]
+    return template.with_text(template.source.text, bos=tokens[0], eos=tokens[1]).on_day(date.today())
 
 
 def _applied(server: LlamaServer, request: Request) -> str:

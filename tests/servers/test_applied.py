@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import sys
 from pathlib import Path
 
@@ -29,6 +30,11 @@ def program(tmp_path: Path) -> Path:
 
 def test_every_prompt_is_the_server_s_own(program: Path) -> None:
     assert check_applied(program, PLAIN, PLAIN, LOOPS) == Applied(PROMPTS)
+
+
+def test_a_server_has_its_own_day(program: Path) -> None:
+    dated = JinjaChatTemplate("{{ date_string }}" + PLAIN.source.text, date=datetime.date(2001, 2, 3))
+    assert check_applied(program, dated, dated, LOOPS[:1]) == Applied(len(LOOPS[0].requests))
 
 
 def test_a_prompt_that_is_another_is_found(program: Path) -> None:
