@@ -19,9 +19,6 @@ _MEMORY = {
     "read again.",
 }
 _WITHOUT = "where no checkpoint fits"
-_HIDDEN = (
-    " Ollama hands no past thinking to a Jinja text at all: there each reply's thought is lost at the next request."
-)
 
 
 class HistoryRewritten(Rule):
@@ -89,7 +86,6 @@ class HistoryRewritten(Rule):
                 message = f"A{_an(change)} turn is rendered differently once others follow."
                 if _drops_thinking(change):
                     message = f"Thinking is shown for a while and then dropped from the history.{_switch(evidence)}"
-                    message += _HIDDEN if evidence.serving.hides_thoughts else ""
                 message += _MEMORY.get(evidence.serving.memory or "", "")
                 place = _place(evidence, change)
                 found = self.finding(evidence, message, place, change.run, change.step, error=True)

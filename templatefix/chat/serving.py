@@ -38,7 +38,6 @@ class Serving:
     version: Version | None = None  # None counts as new
     not_in_force: str = ""  # why prompts are made with something else; empty: they are not, as far as is known
     memory: Literal["full", "swa", "recurrent"] | None = None  # the model's: tokens by themselves, a window, one state
-    hides_thoughts: bool = False  # whether no past thinking reaches the template, whatever a client sends
 
 
 def version_of(text: str) -> Version | None:

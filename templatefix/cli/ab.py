@@ -9,7 +9,7 @@ import typer
 from templatefix.cli import engines
 from templatefix.cli.engines import ENGINES, ServerOptions
 from templatefix.cli.experiment import Experiment, experiment, on_embedded, replayed
-from templatefix.cli.inputs import chat_template_of, known, resolved, served
+from templatefix.cli.inputs import as_file, chat_template_of, known, resolved, served
 from templatefix.cli.options import Kind
 from templatefix.cli.output import CliError, complain, save, write
 
@@ -136,7 +136,10 @@ def _compared(
     arm = _arm(first)
     if where == "ollama" and arm.template.kind == "jinja" and first.shown is not None:
         _for_running(wish)
-        return _with_its_family(first, second, arm, options)
+        return _with_its_family(first, second, arm, options, keep_thinking)
+    if where != "ollama":
+        arm = _arm(as_file(first))
+        second = None if second is None else as_file(second)
     other = _variant(first, arm, keep_thinking) if second is None else _arm(second)
     templates = (arm.template.source.text, other.template.source.text)
     if where == "embedded":
@@ -153,7 +156,7 @@ def _compared(
 
 
 def _with_its_family(
-    first: targets.Target, second: targets.Target | None, arm: Arm, options: ServerOptions
+    first: targets.Target, second: targets.Target | None, arm: Arm, options: ServerOptions, keep_thinking: bool
 ) -> tuple[AbResult, Sequence[str]]:
     """A model whose Jinja text is in force on its Ollama server, beside another one or a Go template of its family."""
     from templatefix.cli import family
@@ -163,7 +166,7 @@ def _with_its_family(
         _for_ollama(first, second)
         other = second.source.text
         return engines.ab_on_ollama(first, second, other, options), (text, other)
-    result = family.replaced(first, (), ())
+    result = family.replaced(first, (), (), keep_thinking)
     if not result.changed:
         raise CliError(_no_variant(first, result))
     made = engines.ab_on_ollama(first, None, result.template, options, parser=family.parser_of(result))

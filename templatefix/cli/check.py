@@ -87,7 +87,7 @@ def look(found: Target, analysed: Callable[[ChatTemplate, Serving], Analysis]) -
     from templatefix.report.checked import Checked
 
     file = found.source if found.modelfile is None else found.modelfile.source
-    text, note = found.source.text, found.not_in_force()
+    text, note = found.source.text, found.not_in_force() or found.hidden_thoughts()
     try:
         template = chat_template_of(found)
     except CliError as error:
@@ -113,8 +113,7 @@ def _serving(found: Target) -> Serving:
     from templatefix.chat.serving import Serving
 
     if found.jinja is not None:
-        # Ollama hands past thinking to no Jinja text.
-        return Serving(memory=found.jinja.memory, hides_thoughts=found.shown is not None)
+        return Serving(memory=found.jinja.memory)
     if found.shown is None:
         return Serving(not_in_force=found.not_in_force() or "")
     from templatefix.servers.errors import ServerError

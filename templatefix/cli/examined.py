@@ -112,8 +112,11 @@ def read_at(target: str, entry: Entry | None, place: str, store: str | None) -> 
     return resolved(target if place == "locked" else bare, "model" if place == "server" else None)
 
 
-def side_of(entry: Entry) -> Side:
-    """A locked template, checked anew by the rules of today, so that like is compared with like."""
+def side_of(entry: Entry, now: ChatTemplate | None = None) -> Side:
+    """A locked template, checked anew by the rules of today, so that like is compared with like.
+
+    `now` is what has become of it: a Jinja text had the same server.
+    """
     from templatefix.analysis.analyse import analyse
     from templatefix.analysis.comparison import Side
     from templatefix.chat.go import GoChatTemplate
@@ -124,7 +127,8 @@ def side_of(entry: Entry) -> Side:
         if entry.kind == "jinja":
             from templatefix.chat.jinja import JinjaChatTemplate
 
-            template = JinjaChatTemplate(entry.text)
+            same = now if isinstance(now, JinjaChatTemplate) else None
+            template = JinjaChatTemplate(entry.text) if same is None else same.with_text(entry.text)
         else:
             template = GoChatTemplate(entry.text)
     except RenderError:
@@ -141,7 +145,7 @@ def watched(target: str, entry: Entry, read: Callable[[], Target], place: str) -
         now = Examined(read(), entry.source if place == "locked" else place)
     except CliError as error:
         return Watched(target, entry, failure=str(error))
-    before = now.side if (entry.text, entry.kind, entry.serving) == now.facts else side_of(entry)
+    before = now.side if (entry.text, entry.kind, entry.serving) == now.facts else side_of(entry, now.template)
     return Watched(target, entry, now.entry, compare(before, now.side))
 
 

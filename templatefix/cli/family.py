@@ -22,13 +22,15 @@ def in_force(found: Target) -> Target | None:
     return in_force(found)
 
 
-def replaced(found: Target, select: Collection[str], ignore: Collection[str]) -> PatchResult:
+def replaced(
+    found: Target, select: Collection[str], ignore: Collection[str], keep_thinking: bool = False
+) -> PatchResult:
     """What becomes of a model whose Jinja text is in force."""
     from templatefix.servers.replacement import replaced
 
     target = in_force(found)
     assert target is not None
-    return replaced(cast("JinjaChatTemplate", chat_template_of(target)), found.reason, select, ignore)
+    return replaced(cast("JinjaChatTemplate", chat_template_of(target)), found.reason, select, ignore, keep_thinking)
 
 
 def parser_of(result: PatchResult) -> str:

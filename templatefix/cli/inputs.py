@@ -7,6 +7,7 @@ import re
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -75,6 +76,11 @@ def served(target: Target, template: GoChatTemplate | JinjaChatTemplate) -> Call
 
     shown = target.shown
     return lambda request: as_served(request, shown)
+
+
+def as_file(target: Target) -> Target:
+    """The target, of a Jinja text as if it had come in a file: not its Ollama but a llama-server renders it."""
+    return replace(target, shown=None) if target.jinja is not None else target
 
 
 def explained(error: RenderError, target: Target) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from templatefix.cli.inputs import chat_template_of, program_path
+from templatefix.cli.inputs import as_file, chat_template_of, program_path
 from templatefix.cli.output import CliError, complain, progress_line
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def compared(found: Target, result: PatchResult, named: str | None) -> tuple[Pat
     from templatefix.servers.applied import NotAsProved, check_applied
     from templatefix.servers.errors import ServerError
 
-    original = cast("JinjaChatTemplate", chat_template_of(found))
+    original = cast("JinjaChatTemplate", chat_template_of(as_file(found)))
     loops = [*(core_loops() if result.tools else ()), *chat_loops(), thinking_loop()]
     show = progress_line()
     show(f"comparing the prompts with those of {program.name}")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from templatefix.cli import family, llama_renders
-from templatefix.cli.inputs import all_or, chat_template_of, codes, known, resolved, rules_of, selected
+from templatefix.cli.inputs import all_or, as_file, chat_template_of, codes, known, resolved, rules_of, selected
 from templatefix.cli.options import All, Format, Ignore, Kind, Select, SomeTarget
 from templatefix.cli.output import CliError, colours, complain, confirm, progress_line, save, say, say_json, write
 
@@ -240,13 +240,13 @@ def _patched(found: targets.Target, wish: _Wish, *, to_file: bool) -> PatchResul
     from templatefix.rewrite.result import PatchResult, Refusal
 
     if not to_file and family.in_force(found) is not None:
-        return family.replaced(found, wish.select, wish.ignore)
+        return family.replaced(found, wish.select, wish.ignore, wish.keep_thinking)
     text = found.source.text
     reason = found.not_in_force()
     if reason is not None:
         return PatchResult(text, text, False, refused=(Refusal("TF401", reason),), placement=wish.placement)
     return patch(
-        chat_template_of(found),
+        chat_template_of(as_file(found)),
         placement=wish.placement,
         select=wish.select,
         ignore=wish.ignore,

@@ -113,7 +113,7 @@ def _regression(
         raise CliError(f"{lock} has no {target}; lock it first: templatefix lock {target}")
     then = held[target]
     examined = _evaluated(read_at(target, then, place, store), then.source if place == "locked" else place)
-    before = side_of(then)
+    before = side_of(then, examined.template)
     found = compare(before, examined.side)
     if found.outcome != "worse":
         complain(f"{target}: {found.outcome}, there is nothing to report")

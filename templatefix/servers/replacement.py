@@ -12,8 +12,8 @@ from templatefix.gotemplate.source import Source
 from templatefix.rewrite.family import NoReplacement, Replacement, replace_by
 from templatefix.rewrite.result import NO_VERDICT, PatchResult, Refusal
 from templatefix.servers.families import BuiltIn, NoFamily, capabilities_of, family_of
-from templatefix.servers.jinja_source import JinjaSource
-from templatefix.servers.memory import attention_of
+from templatefix.servers.jinja_source import from_shown
+from templatefix.servers.ollama import OllamaClient
 from templatefix.servers.targets import Target
 
 _IN_FORCE = "the Jinja text in the weights is in force, Ollama takes no other from a client"
@@ -28,17 +28,22 @@ def in_force(found: Target) -> Target | None:
         return None
     if found.jinja is not None:
         return found
-    jinja = JinjaSource(shown.template, memory=attention_of(shown.model_info))
+    jinja = from_shown(OllamaClient(), shown)
     return dataclasses.replace(found, source=Source(shown.template, found.name), jinja=jinja, reason="")
 
 
 def replaced(
-    jinja: JinjaChatTemplate, not_in_force: str, select: Collection[str], ignore: Collection[str]
+    jinja: JinjaChatTemplate,
+    not_in_force: str,
+    select: Collection[str],
+    ignore: Collection[str],
+    keep_thinking: bool = False,
 ) -> PatchResult:
     """What becomes of a Jinja text in force: a Go template in its place with its proof, or why not.
 
     `not_in_force` says why the model's own Go template has lost to the text; empty where it has none. `select` and
-    `ignore` hold codes or their beginnings.
+    `ignore` hold codes or their beginnings. A stable text is replaced only to let past thoughts reach the model, where
+    that is asked for by `keep_thinking`.
     """
     analysis = analyse(jinja)
     text = jinja.source.text
@@ -49,7 +54,7 @@ def replaced(
         told = tuple([Refusal(code, reason) for code in codes or [""]])
         return PatchResult(text, text, False, refused=told, remaining=analysis.findings)
 
-    if analysis.verdict == "stable":
+    if analysis.verdict == "stable" and not (keep_thinking and "thinking" in capabilities_of(text)):
         if not_in_force:
             return refused(["TF401"], not_in_force)
         return PatchResult(text, text, False, remaining=analysis.findings)

@@ -72,6 +72,15 @@ class Target:
             return self.source.position(offset)
         return self.modelfile.position_of(offset)
 
+    def hidden_thoughts(self) -> str | None:
+        """What its Ollama server keeps from the Jinja text of a model that thinks, and what helps; or None."""
+        if self.jinja is None or self.shown is None or not self.shown.thinks:
+            return None
+        return (
+            "Ollama hands no past thought to a Jinja text, so a reply with a thought is read again at the next request; "
+            "a Go TEMPLATE of the family gets the thoughts (patch --keep-thinking)"
+        )
+
     def not_in_force(self) -> str | None:
         """Why prompts are not made with this template, as far as its source tells; or None."""
         if self.reason or self.jinja is not None:

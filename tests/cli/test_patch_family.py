@@ -98,15 +98,33 @@ def test_dry_run_and_files_make_no_tag(templatefix: Any, server: OllamaServer, a
 def test_check_says_which_thoughts_the_server_hands_over(templatefix: Any, server: OllamaServer, alone: Path) -> None:
     server.store.add("owl:1", None, weights=weights(QWEN3))
     (alone / "owl.jinja").write_text(QWEN3)
-    said = "Ollama hands no past thinking to a Jinja text at all"
-    messages = [
-        finding["message"]
+    said = "Ollama hands no past thought to a Jinja text"
+    results = [
+        result
         for target in ("owl:1", "owl.jinja")
         for result in json.loads(templatefix("check", target, "--format", "json").out)["results"]
-        for finding in result["findings"]
-        if finding["code"] == "TF203"
     ]
-    assert [said in message for message in messages] == [True, False]
+    assert [said in (result["reason"] or "") for result in results] == [True, False]
+    # The thoughts themselves never come and go there: only the empty mark around them does.
+    told = [next(one for one in result["findings"] if one["code"] == "TF203")["message"] for result in results]
+    assert ["Thinking is shown" in message for message in told] == [False, True]
+
+
+def test_a_stable_text_that_thinks_is_replaced_only_when_asked(templatefix: Any, server: OllamaServer) -> None:
+    # Where no thought is handed back, only an empty mark can move.
+    marked = "loop.index0 > asked.last"
+    stable = QWEN3.replace(marked, f"{marked} and message.reasoning_content")
+    server.store.add("owl:1", None, weights=weights(stable))
+    done = templatefix("check", "owl:1", "--format", "json")
+    told = json.loads(done.out)["results"][0]
+    assert (done.code, told["verdict"], told["disagreement"]) == (0, "stable", [])
+    assert told["reason"].endswith("a Go TEMPLATE of the family gets the thoughts (patch --keep-thinking)")
+    done = templatefix("patch", "owl:1")
+    assert (done.code, names(server)) == (0, ["owl:1"])
+    done = templatefix("patch", "owl:1", "--keep-thinking")
+    assert (done.code, names(server)) == (0, ["owl:1", TAG])
+    assert done.out.startswith("owl:1: past thoughts reach the model, by a Go TEMPLATE of the family qwen3")
+    assert OllamaClient(server.url).show(TAG).template == TEMPLATES["qwen3"]
 
 
 def test_a_stable_text_stays(templatefix: Any, server: OllamaServer) -> None:
