@@ -18,6 +18,7 @@ from templatefix.analysis.jinjatree_values import (
     UNDEFINED,
     UNKNOWN,
     Part,
+    Shape,
     Value,
     constant,
     opaque,
@@ -33,18 +34,22 @@ class Evaluator(Caller):
 
     def evaluate(self, node: nodes.Node) -> Value:
         """The value of an expression. Raises Raised and TooComplex."""
+        return self._by(_CASES.get(type(node)), node)
+
+    def _by(self, case: Callable[[Any, Any], Value] | None, node: nodes.Node) -> Value:
         self.spend(1)
-        found = _CASES.get(type(node))
-        if found is None:
+        if case is None:
             raise TooComplex
-        value = found(self, node)
+        value = case(self, node)
         if value.raw:
             self.raw[id(node)] = self.raw.get(id(node), 0) | value.raw
         return value
 
     def condition(self, node: nodes.Node) -> Value:
-        """The value of a condition, known where a branch around has decided it."""
-        value = self.evaluate(node)
+        """The truth of a condition, known where a branch around has decided it; as a value it may be another."""
+        return self._decided(self._by(_TRUTHS.get(type(node)) or _CASES.get(type(node)), node))
+
+    def _decided(self, value: Value) -> Value:
         if value.truth is None and value.key in self.assumed:
             return retruthed(value, self.assumed[value.key])
         return value
@@ -109,39 +114,59 @@ class Evaluator(Caller):
             return None
         return replace(part, offset=plus(start, part.offset), drop=part.drop + drop)
 
-    def _and(self, node: nodes.And) -> Value:
-        return self._both(node, False)
+    def _either_side(self, node: nodes.And | nodes.Or) -> Value:
+        """`a and b`, `a or b`: one of the two."""
+        decisive = isinstance(node, nodes.Or)
+        sides = self._sides(node, decisive, lambda side: self._decided(self.evaluate(side)))
+        if isinstance(sides, Value):
+            return sides
+        left, right = sides
+        if left.key == right.key:
+            return left
+        flags, raw = left.flags | right.flags, left.raw | right.raw
+        if decisive and right.known == "" and left.shape in ("text", "optional"):
+            return replace(left, shape="text", raw=raw)
+        key = self.short(("or" if decisive else "and", left.key, right.key))
+        shape: Shape = left.shape if left.shape == right.shape and left.shape in ("string", "row") else "other"
+        if decisive and left.shape == "row" and right.shape == "list" and not right.inner:
+            shape = "row"
+        elif is_text(right) and left.shape == "string":
+            shape = "string"
+        return unknown(key, flags, decisive if right.truth is decisive else None, raw, shape)
 
-    def _or(self, node: nodes.Or) -> Value:
-        return self._both(node, True)
+    def _truth_of_either(self, node: nodes.And | nodes.Or) -> Value:
+        """`a and b`, `a or b` where nothing but the truth is asked for."""
+        decisive = isinstance(node, nodes.Or)
+        sides = self._sides(node, decisive, self.condition)
+        if isinstance(sides, Value):
+            return sides
+        left, right = sides
+        if left.key == right.key:
+            return left
+        flags, raw = left.flags | right.flags, left.raw | right.raw
+        if right.truth is decisive:
+            return constant(decisive, raw)
+        if right.truth is not None:
+            return unknown(left.key, left.flags, None, raw)
+        return unknown(self.short(("or" if decisive else "and", left.key, right.key)), flags, None, raw)
 
-    def _both(self, node: nodes.And | nodes.Or, decisive: bool) -> Value:
-        left = self.condition(node.left)
+    def _sides(
+        self, node: nodes.And | nodes.Or, decisive: bool, evaluate: Callable[[nodes.Node], Value]
+    ) -> Value | tuple[Value, Value]:
+        """The side that it is, or both where it can be either."""
+        left = evaluate(node.left)
         if left.truth is decisive:
             return left
         if left.truth is not None:
-            return self.condition(node.right)
+            return evaluate(node.right)
         before = self.assumed.get(left.key)
         self.assumed[left.key] = not decisive
         try:
-            right = self.condition(node.right)
+            return left, evaluate(node.right)
         except Raised:
             return retruthed(left, decisive)
         finally:
             self.forget(left.key, before)
-        key = self.short(("or" if decisive else "and", left.key, right.key))
-        if left.key == right.key:
-            return left
-        if right.truth is decisive:
-            return replace(constant(decisive, left.raw | right.raw), flags=0)
-        if decisive and right.truth is False and (left.shape in ("row", "string") or is_text(left)):
-            # `x or ''`, `x or []`: what is there if it is there
-            return replace(left, raw=left.raw | right.raw)
-        if not decisive and right.truth is True:
-            return unknown(left.key, left.flags, None, left.raw | right.raw)
-        flags, raw = left.flags | right.flags, left.raw | right.raw
-        shape = left.shape if left.shape == right.shape and left.shape in ("string", "row") else "other"
-        return unknown(key, flags, None, raw, shape)
 
     def _not(self, node: nodes.Not) -> Value:
         return negated(self.condition(node.node))
@@ -286,8 +311,8 @@ _CASES: Final[Mapping[type[nodes.Node], Callable[[Any, Any], Value]]] = {
     nodes.Name: Evaluator._name,
     nodes.Getattr: Evaluator._getattr,
     nodes.Getitem: Evaluator._getitem,
-    nodes.And: Evaluator._and,
-    nodes.Or: Evaluator._or,
+    nodes.And: Evaluator._either_side,
+    nodes.Or: Evaluator._either_side,
     nodes.Not: Evaluator._not,
     nodes.Compare: Evaluator._compare,
     nodes.CondExpr: Evaluator._cond,
@@ -303,4 +328,8 @@ _CASES: Final[Mapping[type[nodes.Node], Callable[[Any, Any], Value]]] = {
     nodes.Filter: Evaluator._filter,
     nodes.Test: Evaluator._test,
     nodes.Call: Evaluator._call,
+}
+_TRUTHS: Final[Mapping[type[nodes.Node], Callable[[Any, Any], Value]]] = {
+    nodes.And: Evaluator._truth_of_either,
+    nodes.Or: Evaluator._truth_of_either,
 }

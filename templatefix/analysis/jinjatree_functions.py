@@ -101,7 +101,7 @@ def is_defined(value: Value) -> bool:
         return value.known is not UNDEFINED
     if isinstance(value.key, tuple) and value.key[:1] == ("field",):
         return value.key[2] in ("role", "content") and not value.moves
-    return value.truth is True or value.shape not in ("other", "message", "scalar", "string", "row")
+    return value.truth is True or value.shape not in ("other", "message", "scalar", "string", "row", "optional")
 
 
 # -- tests

@@ -237,7 +237,7 @@ class Holder(ABC):
 
     def items(self, value: Value) -> tuple[Item, ...]:
         """What a value prints."""
-        if value.shape == "text":
+        if value.shape in ("text", "optional"):
             return value.inner or ()
         if value.is_known:
             if value.known is None or value.known is UNDEFINED or value.known == "":
@@ -254,9 +254,8 @@ class Holder(ABC):
         """One of two values, as a condition decides; of texts the parts stay known."""
         if first.key == second.key:
             return first
-        if all(is_text(value) or value.known is UNDEFINED for value in (first, second)) and (
-            is_text(first) or is_text(second)
-        ):
+        sure = is_text(first) and is_text(second)
+        if sure or (_prints_text(first) and _prints_text(second)):
             parts = (tuple(self.items(first)), tuple(self.items(second)))
             names = (keys(parts[0]), keys(parts[1]))
             key = self.short(("if", cond.key, names))
@@ -264,7 +263,8 @@ class Holder(ABC):
             size = 1 + sum(item.size for part in parts for item in part)
             flags, raw = flags | cond.flags, raw | cond.raw
             item = Item("if", UNPLACED, self.via, key, "", flags, raw, cond.moves, parts, cond.key, size, self.tag)
-            return retruthed(text((item,), key), first.truth if first.truth == second.truth else None)
+            found = retruthed(text((item,), key), first.truth if first.truth == second.truth else None)
+            return found if sure or found.shape != "text" else replace(found, shape="optional")
         return merge(first, second, self.short(("either", cond.key, first.key, second.key)), cond.flags & TAIL)
 
     def joined(self, values: Sequence[Value]) -> Value:
@@ -290,3 +290,8 @@ class Holder(ABC):
         if all(isinstance(name.known, str) for name, _ in members):
             return replace(found, shape="dict", inner=tuple((name.known, value) for name, value in members))
         return found
+
+
+def _prints_text(value: Value) -> bool:
+    """Whether a value is a text, or undefined."""
+    return is_text(value) or value.known is UNDEFINED or value.shape == "optional"

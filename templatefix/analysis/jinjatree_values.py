@@ -20,6 +20,7 @@ Shape: TypeAlias = Literal[
     "row",  # a list of data
     "range",  # numbers; inner: any of them
     "text",  # inner: its items
+    "optional",  # a text, or undefined, which prints nothing; inner: its items
     "list",  # inner: its values
     "dict",  # inner: its members
     "messages",  # inner: which part of the conversation

@@ -343,6 +343,33 @@ def test_arms_of_a_chain_are_placed() -> None:
     assert text[place.span.start : place.span.end] == "{% elif loop.last %}L{% else %}E{% endif %}"
 
 
+OFF = "messages[-1].content == 'zzz'"  # what no loop that is rendered shows
+
+
+@pytest.mark.parametrize(
+    ("text", "tag"),
+    [
+        # one side of `and` and `or` is the value, whatever is known of the truth
+        ("{{ (OFF) or 1 }}", "{{ (OFF) or 1 }}"),
+        ("{{ (OFF) and none }}", "{{ (OFF) and none }}"),
+        ("{{ ((OFF) or 1) or 2 }}", "{{ ((OFF) or 1) or 2 }}"),
+        ("{% if (messages[0].content or none) is none and OFF %}x{% endif %}", ""),
+        ("{% if (messages[2].reasoning_content or '') is defined and OFF %}x{% endif %}", ""),
+        ("{% if OFF %}{{ tools[3] or [] }}{% else %}{{ tools[3] }}{% endif %}", "{% if OFF %}"),
+        ("{% if OFF %}{{ tools[3] and 1 }}{% else %}{{ tools[3] }}{% endif %}", "{% if OFF %}"),
+        # without `else` it is undefined
+        ("{% if ('a' if OFF) is defined %}x{% endif %}", ""),
+        ("{% if ('a' if OFF) is string %}x{% endif %}", ""),
+        ("{% if OFF %}{% set a = 'a' %}{% endif %}{% if a is defined %}x{% endif %}", "{% if a is defined %}"),
+        ("{% if OFF %}{{ ('a' if tools[3]) | default('b') }}{% else %}{{ ('a' if tools[3]) }}{% endif %}",
+         "{% if OFF %}"),
+    ],
+)  # fmt: skip
+def test_expressions_are_no_more_than_they_are(text: str, tag: str) -> None:
+    found = opened((text + TURNS + END).replace("OFF", OFF))
+    assert found == [(tag or text.partition("%}")[0] + "%}").replace("OFF", OFF)]
+
+
 # -- limits
 
 

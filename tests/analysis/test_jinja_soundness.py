@@ -100,6 +100,11 @@ GATES = (
     "messages | select('string') | list or messages | length > 9",
     "(messages | attr('x')) is defined or loop.last",
     "m.role.count('z') or loop.last",
+    "(m.content or none) is none or loop.last",
+    "(m.reasoning_content or '') is defined and loop.last",
+    "('a' if loop.last) is defined",
+    "('a' if m.role == 'tool') is string and loop.last",
+    "(m.role == 'tool' or 1) == 1 and loop.last",
 )
 PRINTS = (
     "{{ m.content }}",
@@ -159,6 +164,10 @@ PRINTS = (
     "{% set _ = (rows | first).append(1) %}{{ rows | tojson }}",
     "{{ put(loop.last, box.heap) }}{{ heap | join }}",
     "{% set here.kept = heap if m.content else [] %}{% set _ = here.kept.append(1) %}{{ heap | length }}",
+    "{{ loop.last or 1 }}",
+    "{{ loop.last and none }}",
+    "{{ m.tool_calls and 1 }}",
+    "{{ 'a' if loop.last }}",
 )
 
 FORMS = (
