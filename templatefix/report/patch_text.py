@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import difflib
-import textwrap
 from collections.abc import Iterator
 
 from templatefix.report.style import PLAIN, Style
+from templatefix.report.width import wrapped
 from templatefix.rewrite.proof import NAMES
 from templatefix.rewrite.result import PatchResult
 
-WIDTH = 80
 _PLACES = {"system": "in the system block", "first-user": "in the first user message"}
 _OTHER = {"system": "first-user", "first-user": "system"}
 _MEANING = {
@@ -54,7 +53,7 @@ def _mended(result: PatchResult) -> str:
 
 def _instead(result: PatchResult) -> Iterator[str]:
     if result.instead is not None:
-        yield from _wrapped(f"not {_PLACES[_OTHER[result.placement]]}: {result.instead}", "  ")
+        yield from wrapped(f"not {_PLACES[_OTHER[result.placement]]}: {result.instead}", "  ", "    ")
 
 
 def _unchanged(target: str, result: PatchResult, style: Style) -> Iterator[str]:
@@ -71,7 +70,7 @@ def _unchanged(target: str, result: PatchResult, style: Style) -> Iterator[str]:
 
 def _refusals(result: PatchResult) -> Iterator[str]:
     for refusal in result.refused:
-        yield from _wrapped(f"{refusal.code}: {refusal.reason}" if refusal.code else refusal.reason, "  ")
+        yield from wrapped(f"{refusal.code}: {refusal.reason}" if refusal.code else refusal.reason, "  ", "    ")
 
 
 def _diff(diff: str, style: Style) -> Iterator[str]:
@@ -104,21 +103,14 @@ def _left(result: PatchResult, style: Style) -> Iterator[str]:
         yield ""
         yield "left as it is:"
         for finding in result.remaining:
-            yield from _wrapped(f"{finding.code} {finding.severity}: {finding.message}", "  ")
+            yield from wrapped(f"{finding.code} {finding.severity}: {finding.message}", "  ", "    ")
+    if result.notes:
+        yield ""
+        for note in result.notes:
+            yield from wrapped(f"note: {note}", "")
 
 
 def _quoted(texts: tuple[str, ...]) -> Iterator[str]:
     for text in texts:
         for line in text.splitlines() or [""]:
             yield f"  | {line}"
-
-
-def _wrapped(text: str, indent: str) -> list[str]:
-    return textwrap.wrap(
-        text,
-        WIDTH,
-        initial_indent=indent,
-        subsequent_indent=indent + "  ",
-        break_on_hyphens=False,
-        break_long_words=False,
-    )

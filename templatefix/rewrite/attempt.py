@@ -80,5 +80,12 @@ class Attempt(ABC):
         text, findings = self.template.source.text, self.analysis.findings
         given = tuple(refused)
         return PatchResult(
-            text, text, False, refused=given, placement=self.placement, remaining=findings, tools=self.tools
+            text,
+            text,
+            False,
+            refused=given,
+            placement=self.placement,
+            remaining=findings,
+            tools=self.tools,
+            notes=self.analysis.disagreement,
         )

@@ -176,6 +176,7 @@ class _JinjaPatch(Attempt):
             found.added,
             self._apart(),
             self.tools,
+            notes=after.disagreement,
         )
 
     def _apart(self) -> str | None:

@@ -143,6 +143,7 @@ class _GoPatch(Attempt):
             _seen(found.added, later),
             tools=self.tools,
             instead=self._instead(found, search),
+            notes=after.disagreement,
         )
 
 

@@ -46,6 +46,7 @@ class PatchResult:
     apart: str | None = None  # what may differ without tools as well, because it was asked for by name
     tools: bool = True  # whether tools reach the prompt; without them, chats were judged
     instead: str | None = None  # why the tools do not stand where they were asked for
+    notes: tuple[str, ...] = ()  # where reading and rendering `template` do not say the same, one sentence each
 
     def diff(self, name: str = "template") -> str:
         """The change as a unified diff; empty without one."""
@@ -79,6 +80,7 @@ class PatchResult:
             "proof": self.proof.results() if self.proof.checks else {},
             "proof_renders": self.proof.renders() if self.proof.checks else {},
             "remaining": remaining,
+            "notes": list(self.notes),
             "dropped_text": list(self.dropped_text),
             "added_text": list(self.added_text),
             **({} if self.apart is None else {"apart": self.apart}),

@@ -88,6 +88,12 @@ def test_nothing_to_do_says_what_stays() -> None:
     )
 
 
+def test_what_only_the_reading_knows_is_a_note() -> None:
+    for changed in (True, False):
+        result = PatchResult("a", "b" if changed else "a", changed, proof=PROOF, notes=("line 1 is odd", "line 2"))
+        assert patch_text("x", result, "").endswith("\n\nnote: line 1 is odd\nnote: line 2\n")
+
+
 def test_the_diff_of_a_file_marks_a_missing_line_end_and_bytes_that_are_no_text() -> None:
     assert file_diff("m", b"one\n\xffend", b"two\n\xffend") == (
         "--- a/m\n+++ b/m\n@@ -1,2 +1,2 @@\n-one\n+two\n \ufffdend\n\\ No newline at end of file\n"

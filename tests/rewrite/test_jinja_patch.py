@@ -129,6 +129,17 @@ def test_a_variant_is_left_alone(moved: PatchResult) -> None:
     assert again.refused == ()
 
 
+def test_what_only_the_reading_knows_of_the_variant_is_told() -> None:
+    shy = "{%- if loop.last and message.content == 'zzz' %}!{%- endif %}"
+    result = patched(MOVING.replace("        {{- '<user>'", shy + "{{- '<user>'"))
+    assert result.changed
+    line = result.template[: result.template.index("'zzz'")].count("\n") + 1
+    said = [f"line {line} depends on later messages as it reads, but no loop shows it"]
+    assert result.to_json("t")["notes"] == said
+    assert list(patched(result.template).notes) == said
+    assert patched(MOVING).to_json("t")["notes"] == []
+
+
 def test_tools_at_the_first_user_message_if_asked_for() -> None:
     result = patched(MOVING, placement="first-user")
     assert result.placement == "first-user"
@@ -167,7 +178,7 @@ def test_thinking_is_not_named_where_only_tools_move() -> None:
     counted = MOVING.replace("{{- '<tools>' }}", "{{- '<tools ' ~ messages | length ~ '>' }}")
     for placement in ("system", "first-user"):
         result = patched(counted, placement=placement)
-        assert {refusal.code for refusal in result.refused} == {"TF101", "TF102"}
+        assert {refusal.code for refusal in result.refused} == {"TF101", "TF202"}
         assert not any("thought" in refusal.reason for refusal in result.refused)
 
 

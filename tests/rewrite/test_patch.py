@@ -337,3 +337,13 @@ def test_what_goes_beyond_a_limit_is_refused_without_a_search() -> None:
     assert [(refusal.code, refusal.reason) for refusal in result.refused] == [
         ("", "no conversation could be rendered: template: more than 1000 steps")
     ]
+
+
+def test_what_only_the_reading_knows_of_the_variant_is_told() -> None:
+    inst = (LAYOUTS / "inst.tmpl").read_text(encoding="utf-8")
+    shy = '{{ if and (eq .Content "zzz") (eq (len (slice $.Messages $index)) 1) }}!{{ end }}[ASK] '
+    result = patch(GoChatTemplate(inst.replace("[ASK] ", shy)))
+    assert result.changed
+    line = result.template[: result.template.index('"zzz"')].count("\n") + 1
+    assert result.notes == (f"line {line} depends on later messages as it reads, but no loop shows it",)
+    assert patch(GoChatTemplate(inst)).notes == ()
