@@ -8,6 +8,10 @@ class ServerError(Exception):
 
 
 class ServerUnreachable(ServerError):
+    """The server cannot be reached."""
+
+
+class NobodyAnswers(ServerUnreachable):
     """Nothing answers at the address."""
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from templatefix.servers.errors import (
     BadAnswer,
+    NobodyAnswers,
     ServerError,
     ServerRefused,
     ServerTimeout,
@@ -42,7 +43,7 @@ def unreached(url: str, server: str, error: Exception, doing: str) -> ServerErro
         return StreamCut(f"the connection to {url} broke off before it could {doing}")
     if "SSL" in text or "certificate" in text.lower():
         return ServerUnreachable(f"no secure connection to {url} could be made")
-    return ServerUnreachable(f"no {server} answers at {url}")
+    return NobodyAnswers(f"no {server} answers at {url}")
 
 
 class JsonServer:

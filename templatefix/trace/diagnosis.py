@@ -118,7 +118,7 @@ def _missing(
     if not logs:
         yield "the server's log (--log FILE; OLLAMA_DEBUG=1, or llama-server -lv 4)"
     if session is not None:
-        yield from (sentence.replace(" (--template)", "") for sentence in session.missing)
+        yield from (one.what for one in session.missing)  # the options are those of another command
     else:
         yield "requests: a recording of `trace record` (--trace FILE)"
         yield from _last_prompt(server)

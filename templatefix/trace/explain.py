@@ -14,7 +14,7 @@ from templatefix.trace.inferred import with_inferred
 from templatefix.trace.pair import Pair, layout_of
 from templatefix.trace.prompts import SYSTEM, TAIL, TOOLS, Layout
 from templatefix.trace.scale import Rates, Scale
-from templatefix.trace.session import PartRole, Session, Traced, TracedPart
+from templatefix.trace.session import Missing, PartRole, Session, Traced, TracedPart
 from templatefix.trace.sources import joined, read_sources
 from templatefix.trace.templates import KnownTemplate, known_templates
 from templatefix.trace.verdict import Case, judged
@@ -196,20 +196,23 @@ class _Explainer:
         best = min(round(scale.tokens(kept)), size)
         return told if timed and size - told >= 2 * (size - best) else best
 
-    def missing(self, requests: Sequence[Traced]) -> list[str]:
+    def missing(self, requests: Sequence[Traced]) -> list[Missing]:
         """What would have said more."""
-        said: list[str] = []
+        said: list[Missing] = []
         if any(not request.exchange.readable for request in requests):
-            said.append("the requests themselves (a recording of `trace record`, or OLLAMA_DEBUG_LOG_REQUESTS)")
+            said.append(
+                Missing("the requests themselves (a recording of `trace record`, or OLLAMA_DEBUG_LOG_REQUESTS)")
+            )
         models = {
             request.exchange.model or "the model"
             for request, template in zip(requests, self._templates, strict=True)
             if template is None and request.exchange.request is not None
         }
         if models:
-            said.append(f"the template of {', '.join(sorted(models))} (--template)")
+            said.append(Missing(f"the template of {', '.join(sorted(models))}", "--template"))
         if any(request.figures == "estimate" for request in requests):
-            said.append("how much came from the cache (the server's log, OLLAMA_DEBUG=1 or -lv 4): these are estimates")
+            log = "the server's log, OLLAMA_DEBUG=1 or -lv 4"
+            said.append(Missing(f"how much came from the cache ({log}): these are estimates"))
         return said
 
 

@@ -51,13 +51,24 @@ class Traced:
 
 
 @dataclass(frozen=True, slots=True)
+class Missing:
+    """Something that would say more, in words, and the option of `trace` that gives it."""
+
+    what: str
+    option: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.what} ({self.option})" if self.option else self.what
+
+
+@dataclass(frozen=True, slots=True)
 class Session:
     """All requests of all sources."""
 
     sources: tuple[str, ...]
     requests: tuple[Traced, ...]
     unread: tuple[Unread, ...]
-    missing: tuple[str, ...] = ()  # what would say more, one sentence each
+    missing: tuple[Missing, ...] = ()
 
     @property
     def totals(self) -> dict[Layer, int]:
@@ -75,7 +86,7 @@ def to_json(session: Session) -> dict[str, Any]:
         "sources": list(session.sources),
         "requests": [_request(request) for request in session.requests],
         "totals": session.totals,
-        "missing": list(session.missing),
+        "missing": [str(one) for one in session.missing],
         "unread": [
             {"source": one.source, "line": one.line, "reason": one.reason, "count": one.count} for one in session.unread
         ],

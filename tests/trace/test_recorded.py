@@ -45,7 +45,9 @@ def test_the_same_without_the_template_names_the_layer_by_sizes(ollama: Path) ->
     session = explain([ollama / "request-dumps", ollama / "seed-loop.log"])
     assert losses(session)[2][0][0] == "template"
     assert losses(session)[4:] == [[], [], [], []]
-    assert any("template of llama3.1:8b" in sentence for sentence in session.missing)
+    assert [(one.what, one.option) for one in session.missing if one.option] == [
+        ("the template of llama3.1:8b, llama3.1:8b-prefix-stable", "--template")
+    ]
 
 
 def test_a_job_in_between(llama: Path) -> None:
