@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal
@@ -178,10 +178,17 @@ class _Making:
         """
         before = self.client.loaded() if self.base.renders_jinja else {}
         try:
-            return check_renders(self.client, shown, _parsed(self.template), requests, self.say)
-        finally:
-            if self.base.renders_jinja and before.keys() != self.client.loaded().keys():
-                self.client.unload(self.tag)
+            compared = check_renders(self.client, shown, _parsed(self.template), requests, self.say)
+        except BaseException:
+            with suppress(ServerError):  # the first error is the one to tell
+                self._end_engine(before)
+            raise
+        self._end_engine(before)
+        return compared
+
+    def _end_engine(self, before: Mapping[str, int]) -> None:
+        if self.base.renders_jinja and before.keys() != self.client.loaded().keys():
+            self.client.unload(self.tag)
 
     def _undone(self) -> str:
         """Take back what was made; a clause for the end of a sentence, beginning with `but` if that failed."""

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 from support.agent import CHANGED, PLAIN, loop
 from support.ollama_server import OllamaServer
 from support.ollama_store import KIND, ModelStore, full_name
 
+from templatefix.servers import tags
 from templatefix.servers.errors import ModelNotFound, ServerError, ServerUnreachable, StreamCut
 from templatefix.servers.ollama import OllamaClient
 from templatefix.servers.store import Layer, Store
 from templatefix.servers.tags import TagExists, TagRefused, create_variant
+from templatefix.servers.verified import Refusal
 
 BASE, TAG = "owl:1", "owl:1-prefix-stable"
 JINJA = (
@@ -206,6 +209,28 @@ def test_a_jinja_text_in_force_is_refused(server: OllamaServer, client: OllamaCl
     with pytest.raises(TagRefused, match=r"^the template in force for jinja:1 is the Jinja text of its GGUF file"):
         create_variant(client, "jinja:1", "jinja:2", CHANGED)
     assert server.asked("/api/create") == []
+
+
+def test_the_first_error_is_told_where_the_engine_cannot_be_ended_either(
+    server: OllamaServer, client: OllamaClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def loaded() -> dict[str, int]:
+        asked.append("loaded")
+        if len(asked) > 1:
+            raise ServerUnreachable("gone")
+        return {}
+
+    def differs(*_: object) -> NoReturn:
+        raise Refusal("a render differs")
+
+    monkeypatch.setattr(client, "loaded", loaded)
+    monkeypatch.setattr(tags, "check_renders", differs)
+    server.store.add("jinja:1", None, weights={"chat_template": JINJA})
+    with pytest.raises(TagRefused, match=r"^a render differs; jinja:2 was removed again$"):
+        create_variant(client, "jinja:1", "jinja:2", CHANGED, requests=loop(), over_jinja=True)
+    assert len(asked) == 2
 
 
 def test_a_variant_that_the_ggufs_jinja_text_beats_is_removed(server: OllamaServer, client: OllamaClient) -> None:
