@@ -84,8 +84,8 @@ def test_what_is_shown(templatefix: Any, alone: Path) -> None:
 def test_json(templatefix: Any, alone: Path) -> None:
     (alone / "moving.tmpl").write_text(MOVING)
     made = patched(templatefix("patch", "moving.tmpl", "--format", "json"))
-    keys = "version target changed applied refused placement proof proof_renders remaining notes dropped_text added_text"
-    assert list(made) == [*keys.split(), "template", "diff", "tag"]
+    keys = "version target changed applied refused placement proof proof_renders remaining notes dropped_text"
+    assert list(made) == [*keys.split(), "added_text", "template", "diff", "tag"]
     assert (made["target"], made["changed"], made["refused"], made["tag"]) == ("moving.tmpl", True, [], None)
     assert {"TF101", "TF102"} <= set(made["applied"])
     assert set(made["proof"].values()) == {True}

@@ -276,6 +276,7 @@ def test_json() -> None:
         "proof",
         "proof_renders",
         "remaining",
+        "notes",
         "dropped_text",
         "added_text",
         "template",
