@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import textwrap
 from itertools import groupby, pairwise, zip_longest
 
 from templatefix.lab.figures import AbResult, ArmFigures, RequestFigures
 from templatefix.report.ab_words import further_words, percent, source_words, verdict_words
+from templatefix.report.width import wrapped
 
-WIDTH = 80
 _BLOCK = 37  # columns of one arm
 _LABEL = 5
 _HEAD = f"{'cached / prompt':>16}{'hit':>8}{'fresh':>7}{'new':>6}"
@@ -23,7 +22,7 @@ def ab_text(result: AbResult, rate: float | None = None) -> str:
 
     `rate`: tokens of a prompt that the user's model reads in a second.
     """
-    lines = _wrapped(source_words(result))
+    lines = wrapped(source_words(result), whole=False)
     if result.repeats > 1:
         lines.append(f"means of {result.repeats} repeats")
     lines.append("")
@@ -32,16 +31,12 @@ def ab_text(result: AbResult, rate: float | None = None) -> str:
     if result.invalid_reasons:
         lines.append("The run is not valid:")
         for reason in result.invalid_reasons:
-            lines += _wrapped(f"- {reason}")
+            lines += wrapped(f"- {reason}", whole=False)
     elif result.verdict is not None:
-        lines += _wrapped(verdict_words(result))
+        lines += wrapped(verdict_words(result), whole=False)
     for words in further_words(result, rate):
-        lines += _wrapped(words)
+        lines += wrapped(words, whole=False)
     return "\n".join(line.rstrip() for line in lines) + "\n"
-
-
-def _wrapped(text: str) -> list[str]:
-    return textwrap.wrap(text, WIDTH, break_on_hyphens=False)
 
 
 def _side_by_side(arms: tuple[ArmFigures, ...]) -> list[str]:

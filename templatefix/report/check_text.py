@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import shlex
-import textwrap
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from templatefix.analysis.findings import Finding, Severity
 from templatefix.report.checked import SEVERITIES, Checked
 from templatefix.report.pictures import LEGEND, loop_lines, span_lines
 from templatefix.report.style import PLAIN, Style
-from templatefix.report.width import fitted, readable
+from templatefix.report.width import WIDTH, counted, fitted, readable, wrapped
 
-WIDTH = 80
 ON_REQUEST = ("TF302", "TF303", "TF304")  # what `patch` mends in Go templates, and only when it is named
 _NOT_OF_THE_CACHE = ("TF3", "TF4")
 _WORST = ("broken", "unstable", "not-evaluated", "stable")
@@ -26,11 +24,11 @@ def check_text(checked: Checked, style: Style = PLAIN) -> str:
         lines += [*_finding(checked, finding, shown, style), ""]
     if checked.analysis is not None:
         for sentence in checked.analysis.disagreement:
-            lines += [*_wrapped(f"note: {sentence}", ""), ""]
+            lines += [*_lines(f"note: {sentence}", ""), ""]
         lines += _broken_loops(checked, shown, style)
     lines.append(_summary(checked, style))
     if checked.reason and checked.analysis is not None:
-        lines += _wrapped(checked.reason, "  ")
+        lines += _lines(checked.reason, "  ")
     return "\n".join(lines) + "\n"
 
 
@@ -73,7 +71,7 @@ def _finding(checked: Checked, finding: Finding, shown: set[str], style: Style) 
     start, end = checked.place(finding.span.start), checked.place(finding.span.end)
     head = f"{readable(checked.target)}:{start.line}:{start.column}: "
     yield style.bold(head) + _severity(finding.severity, style) + style.bold(f" {finding.code} {finding.name}")
-    yield from _wrapped(finding.message, "  ")
+    yield from _lines(finding.message, "  ")
     if checked.file is not None:
         yield from span_lines(checked.file, start, end, style)
     yield from _loop(checked, finding, shown, style)
@@ -121,9 +119,9 @@ def _costs(finding: Finding, where: str) -> list[str]:
     if cost is not None and finding.step:  # a first request has nothing to keep
         fresh = cost.prompt_bytes - cost.kept_bytes
         when = f", {cost.when}" if cost.when else ""
-        said.append(f"{_plural(cost.kept_bytes, 'byte')} kept, {fresh} read anew at {where}{when}")
+        said.append(f"{counted(cost.kept_bytes, 'byte')} kept, {fresh} read anew at {where}{when}")
     if cost is not None and cost.steps_without_tools:
-        said.append(f"no tools in {cost.steps_without_tools} of {_plural(cost.steps, 'request')} of {finding.loop}")
+        said.append(f"no tools in {cost.steps_without_tools} of {counted(cost.steps, 'request')} of {finding.loop}")
     return said
 
 
@@ -142,7 +140,7 @@ def _summary(checked: Checked, style: Style) -> str:
     if checked.analysis is None:
         return style.bold(f"{readable(checked.target)}: not evaluated")
     counts = [(severity, sum(f.severity == severity for f in checked.findings)) for severity in SEVERITIES]
-    said = [_plural(count, severity) for severity, count in counts if count]
+    said = [f"{count} info" if severity == "info" else counted(count, severity) for severity, count in counts if count]
     mended = sum(finding.fixable for finding in checked.findings)
     if checked.verdict == "not-evaluated":
         said.insert(0, "not evaluated")
@@ -155,10 +153,6 @@ def _summary(checked: Checked, style: Style) -> str:
     return style.bold(_verdict_style(checked, line, style))
 
 
-def _plural(count: int, what: str) -> str:
-    return f"{count} {what}" if count == 1 or what == "info" else f"{count} {what}s"
-
-
 def _severity(severity: Severity, style: Style) -> str:
     return {"error": style.bad, "warning": style.warn, "info": style.faint}[severity](severity)
 
@@ -169,14 +163,5 @@ def _verdict_style(checked: Checked, text: str, style: Style) -> str:
     return style.warn(text) if checked.verdict == "not-evaluated" else style.bad(text)
 
 
-def _wrapped(text: str, indent: str) -> Iterable[str]:
-    if not text:
-        return []
-    return textwrap.wrap(
-        readable(" ".join(text.split())),
-        WIDTH,
-        initial_indent=indent,
-        subsequent_indent=indent,
-        break_on_hyphens=False,
-        break_long_words=False,
-    )
+def _lines(text: str, indent: str) -> list[str]:
+    return wrapped(readable(" ".join(text.split())), indent)

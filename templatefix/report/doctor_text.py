@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterator, Mapping
 
 from templatefix.report.style import PLAIN, Style
-from templatefix.report.width import readable
+from templatefix.report.width import counted, readable, wrapped
 from templatefix.servers.log_setup import Setup
 from templatefix.servers.standin import Attention
 from templatefix.trace.cost import Cost
 from templatefix.trace.diagnosis import Diagnosis
 from templatefix.trace.patient import ModelSeen
 
-WIDTH = 80
 MOST = 240  # characters of a piece of evidence
 _MEMORY: Mapping[Attention, str] = {"full": "", "swa": ", sliding window", "recurrent": ", recurrent memory"}
 _PARTS = {"system": "system text", "tools": "tools", "history": "history", "tail": "the answer's header"}
@@ -23,11 +21,11 @@ def doctor_text(found: Diagnosis, style: Style = PLAIN) -> str:
     """The server, its costs in order, what a prompt is made of, and what was not seen; ends with a newline."""
     lines = [*_server(found, style), *_session(found), "", *_costs(found, style), ""]
     for sentence in found.missing:
-        lines += _wrapped(f"Not seen: {sentence}.", "", "  ")
+        lines += _lines(f"Not seen: {sentence}.", "", "  ")
     for one in found.session.unread if found.session is not None else ():
         times = f" ({one.count} times)" if one.count > 1 else ""
         place = f"{one.source}:{one.line}" if one.line else one.source
-        lines += _wrapped(f"Not read: {place}: {one.reason}{times}.", "", "  ")
+        lines += _lines(f"Not read: {place}: {one.reason}{times}.", "", "  ")
     return "\n".join(line.rstrip() for line in lines).rstrip("\n") + "\n"
 
 
@@ -35,14 +33,14 @@ def _server(found: Diagnosis, style: Style) -> Iterator[str]:
     server = found.server
     if server is not None:
         version = f" {server.version}" if server.version and server.version != "0.0.0" else ""
-        slots = f", {_count(server.slots, 'slot')}" if server.slots else ""
+        slots = f", {counted(server.slots, 'slot')}" if server.slots else ""
         router = ", a router to one server a model" if server.router else ""
         yield style.bold(f"{server.kind}{version} at {server.url}{slots}{router}")
         for model in server.models:
-            yield from _wrapped(_model(model), "  ", "    ")
+            yield from _lines(_model(model), "  ", "    ")
     setup = found.setup
     told = [
-        _count(setup.slots, "slot") if setup.slots else "",
+        counted(setup.slots, "slot") if setup.slots else "",
         f"context {setup.context}" if setup.context else "",
         ""
         if setup.prompt_cache is None
@@ -52,14 +50,14 @@ def _server(found: Diagnosis, style: Style) -> Iterator[str]:
         _checkpoints(setup) if setup.window or setup.recurrent else "",
     ]
     if any(told):
-        yield from _wrapped("engine, by the log: " + ", ".join(word for word in told if word), "  ", "    ")
+        yield from _lines("engine, by the log: " + ", ".join(word for word in told if word), "  ", "    ")
 
 
 def _checkpoints(setup: Setup) -> str:
     """How many copies of a memory that cannot be wound back there are to go back to."""
     if setup.checkpoints is None:
         return ""
-    return f"{_count(setup.checkpoints, 'checkpoint')} at most" if setup.checkpoints else "no checkpoints"
+    return f"{counted(setup.checkpoints, 'checkpoint')} at most" if setup.checkpoints else "no checkpoints"
 
 
 def _model(model: ModelSeen) -> str:
@@ -81,30 +79,30 @@ def _session(found: Diagnosis) -> Iterator[str]:
     if not figures.requests or session is None:
         return
     speed = f", at {figures.tokens_per_second:.0f} tokens a second" if figures.tokens_per_second else ""
-    counts = f"{_count(figures.requests, 'request')} in {_count(figures.conversations, 'conversation')}"
+    counts = f"{counted(figures.requests, 'request')} in {counted(figures.conversations, 'conversation')}"
     about = "about " if any(one.figures == "estimate" for one in session.requests) else ""
     cached = "the rest" if figures.fresh_tokens < figures.prompt_tokens else "nothing"
     read = f"{about}{figures.fresh_tokens} of {figures.prompt_tokens} prompt tokens were read{speed}"
-    yield from _wrapped(f"{counts}: {read}; {cached} came from the cache", "  ", "    ")
+    yield from _lines(f"{counts}: {read}; {cached} came from the cache", "  ", "    ")
     makeup = found.makeup
     if makeup is None:
         return
     parts = ", ".join(f"{_PARTS[name]} {tokens}" for name, tokens in makeup.parts.items() if tokens)
     longest = f"longest prompt (request {makeup.request}): {makeup.prompt_tokens} tokens"
-    yield from _wrapped(f"{longest}: {parts}", "  ", "    ")
+    yield from _lines(f"{longest}: {parts}", "  ", "    ")
     if not makeup.goes_on:
         return
     changed = [f"{_PARTS[name]} in {times}" for name, times in makeup.changed.items() if times]
-    of_all = f"of {_count(makeup.goes_on, 'request')} that {'goes' if makeup.goes_on == 1 else 'go'} on from another"
+    of_all = f"of {counted(makeup.goes_on, 'request')} that {'goes' if makeup.goes_on == 1 else 'go'} on from another"
     said = ", ".join(changed) if changed else "nothing"
-    yield from _wrapped(f"changed by the client, {of_all}: {said}", "  ", "    ")
+    yield from _lines(f"changed by the client, {of_all}: {said}", "  ", "    ")
     if not makeup.median_fresh:
         return
     seconds = figures.seconds(makeup.median_fresh)
     took = f" in {seconds:.2f} s" if seconds is not None else ""
     again = f"{makeup.median_changed} of them it had read before" if makeup.median_changed else "all of them new"
-    yield from _wrapped(
-        f"such a request reads {_count(makeup.median_fresh, 'token')}{took}, {again} (median)", "  ", "    "
+    yield from _lines(
+        f"such a request reads {counted(makeup.median_fresh, 'token')}{took}, {again} (median)", "  ", "    "
     )
 
 
@@ -116,33 +114,33 @@ def _costs(found: Diagnosis, style: Style) -> Iterator[str]:
     elif not costs:
         yield style.good("Nothing was found that makes agents slow here.")
     elif any(cost.share is not None for cost in costs):
-        yield from _wrapped(
+        yield from _lines(
             "What costs most comes first; the share is that of prompts that could have come from the cache.", "", ""
         )
     for number, cost in enumerate(costs, 1):
         yield from _cost(number, cost, style)
     if trifles:
-        beside = f"{'Beside that, ' if costs else ''}{_count(trifles, 'token')} read again"
+        beside = f"{'Beside that, ' if costs else ''}{counted(trifles, 'token')} read again"
         yield f"{beside}: too few to matter (less than a hundredth)."
     for cost in found.costs:
         if cost.little and cost.tokens is None and cost.share is not None:
             said = f"{cost.message[:1].upper()}{cost.message[1:]}"
-            yield from _wrapped(f"{said}: {cost.share:.1%}, less than a hundredth.", "", "  ")
-            yield from _wrapped(f"Change: {cost.setting}.", "  ", "    ")
+            yield from _lines(f"{said}: {cost.share:.1%}, less than a hundredth.", "", "  ")
+            yield from _lines(f"Change: {cost.setting}.", "  ", "    ")
 
 
 def _cost(number: int, cost: Cost, style: Style) -> Iterator[str]:
     figure = "not measured" if cost.share is None else f"{cost.share:.1%} of the prompts"
     if cost.tokens is not None:
-        figure += f", {'' if cost.share is not None else 'at most '}{_count(cost.tokens, 'token')} read again"
+        figure += f", {'' if cost.share is not None else 'at most '}{counted(cost.tokens, 'token')} read again"
     if cost.seconds is not None:
         figure += f", {cost.seconds:.2f} s"
     paint = style.bad if cost.much else style.warn
     yield paint(f"{number}. {cost.kind}: {figure}")
-    yield from _wrapped(cost.message, "   ", "   ")
+    yield from _lines(cost.message, "   ", "   ")
     for said in cost.evidence:
-        yield from (style.faint(line) for line in _wrapped(_short(said), "   - ", "     "))
-    yield from _wrapped(f"Change: {cost.setting}.", "   ", "     ")
+        yield from (style.faint(line) for line in _lines(_short(said), "   - ", "     "))
+    yield from _lines(f"Change: {cost.setting}.", "   ", "     ")
 
 
 def _short(text: str) -> str:
@@ -150,10 +148,5 @@ def _short(text: str) -> str:
     return text if len(text) <= MOST else f"{text[: MOST - 1].rstrip()}…"
 
 
-def _wrapped(text: str, first: str, then: str) -> list[str]:
-    clean = readable(text.replace("\n", "⏎"))
-    return textwrap.wrap(clean, WIDTH, initial_indent=first, subsequent_indent=then)
-
-
-def _count(number: int, word: str) -> str:
-    return f"{number} {word}{'' if number == 1 else 's'}"
+def _lines(text: str, first: str, then: str) -> list[str]:
+    return wrapped(readable(text.replace("\n", "⏎")), first, then, whole=False)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import difflib
-import textwrap
 from collections.abc import Iterator
 
-from templatefix.report.patch_text import WIDTH
 from templatefix.report.style import PLAIN, Style
+from templatefix.report.width import wrapped
 from templatefix.rewrite.family import Replacement
 
 _MEANING = {
@@ -29,20 +28,21 @@ def family_text(target: str, result: Replacement, style: Style = PLAIN) -> str:
     lines = [style.bold(style.good(f"{target}: {gone}, by a Go TEMPLATE of the family {result.family}"))]
     beside = f", with PARSER {result.parser} to read its calls" if result.parser else ""
     alike = result.proof.results()["no_tools_identical"]
-    lines += _wrapped(
+    lines += wrapped(
         "Ollama takes no Jinja text from a client, so this is no variant of the one in the weights but another "
         f"template of the family, which wins over it on the server{beside}. The model is told of its tools in other "
         "words"
         + (". " if alike else ", and prompts without tools may differ as well. ")
         + "Whether it works as well with it is for ab --live to measure."
-        + (" Thinking stays in the history where it was." if "TF203" in result.applied else "")
+        + (" Thinking stays in the history where it was." if "TF203" in result.applied else ""),
+        "  ",
     )
     if result.before != result.after:
         lines += ["", "the first prompt with tools, by the Jinja text and by the new template:"]
         lines += _prompts(result, style)
     lines += ["", *_proof(result, style)]
     for finding in result.remaining:
-        lines += _wrapped(f"left as it is: {finding.code} {finding.severity}: {finding.message}")
+        lines += wrapped(f"left as it is: {finding.code} {finding.severity}: {finding.message}", "  ")
     return "\n".join(lines) + "\n"
 
 
@@ -72,9 +72,3 @@ def _proof(result: Replacement, style: Style) -> Iterator[str]:
     for name, check in result.proof.checks.items():
         said = style.good("holds  ") if check.holds else style.faint("differs")
         yield f"{name:<20}{said} {check.renders:>7}  {_MEANING[name] if check.holds else check.reason}"
-
-
-def _wrapped(text: str) -> list[str]:
-    return textwrap.wrap(
-        text, WIDTH, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False, break_long_words=False
-    )

@@ -6,10 +6,10 @@ import textwrap
 from collections.abc import Iterator
 
 from templatefix.report.style import PLAIN, Style
+from templatefix.report.width import WIDTH, wrapped
 from templatefix.trace.blame import Layer, Loss
 from templatefix.trace.session import Session, Traced
 
-WIDTH = 80
 _MOST = 200  # requests that are shown; of a longer session those that lost most, and the first ones
 WHO: dict[Layer, str] = {
     "client": "what the client sent again was changed",
@@ -34,15 +34,13 @@ def trace_text(session: Session, style: Style = PLAIN) -> str:
         lines.append(style.faint("     ~ an estimate: no engine said how much was in its cache"))
     lines += ["", *_totals(session, style)]
     for sentence in session.missing:
-        lines += textwrap.wrap(f"Missing: {sentence}.", WIDTH, subsequent_indent="  ")
+        lines += wrapped(f"Missing: {sentence}.", "", "  ", whole=False)
     if session.unread:
         lines += ["", "Not read:"]
         for one in session.unread:
             place = f"{one.source}:{one.line}" if one.line else one.source
             times = f" ({one.count} times)" if one.count > 1 else ""
-            lines += textwrap.wrap(
-                f"{place}: {one.reason}{times}", WIDTH, initial_indent="  ", subsequent_indent="    "
-            )
+            lines += wrapped(f"{place}: {one.reason}{times}", "  ", "    ", whole=False)
     return "\n".join(line.rstrip() for line in lines) + "\n"
 
 

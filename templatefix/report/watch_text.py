@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -11,9 +10,8 @@ from templatefix.analysis.comparison import Change, Comparison, LoopChange
 from templatefix.report.lock import Entry
 from templatefix.report.style import PLAIN, Style
 from templatefix.report.watched import OUTCOMES, Watched
-from templatefix.report.width import readable
+from templatefix.report.width import WIDTH, readable, wrapped
 
-WIDTH = 80
 _ROWS = 12  # of a difference that are shown
 
 
@@ -31,7 +29,7 @@ def _target(watched: Watched, style: Style) -> Iterator[str]:
     paint = {"worse": style.bad, "not-compared": style.warn, "better": style.good, "same": style.faint}
     head = f"{readable(watched.target)}: {watched.outcome.replace('-', ' ')}"
     yield style.bold(paint[watched.outcome](head))
-    yield from _wrapped(watched.reason)
+    yield from _lines(watched.reason)
     if watched.now is None or watched.comparison is None:
         yield ""
         return
@@ -40,7 +38,7 @@ def _target(watched: Watched, style: Style) -> Iterator[str]:
         yield f"        now {_known(watched.now, 'seen')}"
     for sentence in watched.comparison.consequences:
         if sentence != watched.reason:
-            yield from _wrapped(sentence, "  - ")
+            yield from _lines(sentence, "  - ")
     yield from _differences(watched.comparison, style)
     yield ""
 
@@ -55,7 +53,7 @@ def _differences(comparison: Comparison, style: Style) -> Iterator[str]:
     if comparison.loops:
         yield "  loops, with their steps"
     for line in loop_words(comparison.loops):
-        yield from _wrapped(line, "    ")
+        yield from _lines(line, "    ")
     gone, come = comparison.prompt
     words = [style.bad("- " + _fit(line)) for line in gone] + [style.good("+ " + _fit(line)) for line in come]
     yield from _shown("lines of a prompt", words)
@@ -103,15 +101,8 @@ def _tools(count: int) -> str:
     return {0: "none", 1: "once"}.get(count, f"{count} times")
 
 
-def _wrapped(text: str, indent: str = "  ") -> list[str]:
-    return textwrap.wrap(
-        readable(" ".join(text.split())),
-        WIDTH,
-        initial_indent=indent,
-        subsequent_indent=" " * len(indent),
-        break_on_hyphens=False,
-        break_long_words=False,
-    )
+def _lines(text: str, indent: str = "  ") -> list[str]:
+    return wrapped(readable(" ".join(text.split())), indent, " " * len(indent))
 
 
 def watch_json(results: Sequence[Watched], lock: str) -> dict[str, Any]:

@@ -2,14 +2,36 @@
 
 from __future__ import annotations
 
+import textwrap
 import unicodedata
 
+WIDTH = 80  # columns of a text
 TAB = "    "  # as tabs are shown, so that what stands below them stays below them
 
 
 def readable(text: str) -> str:
     """The text without anything that a terminal would act on, or could not show."""
     return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
+
+
+def wrapped(text: str, first: str = "", then: str | None = None, *, whole: bool = True) -> list[str]:
+    """The text in lines that begin with `first` and `then`, which is `first` if None.
+
+    With `whole`, a word that is wider than a line stays in one piece.
+    """
+    return textwrap.wrap(
+        text,
+        WIDTH,
+        initial_indent=first,
+        subsequent_indent=first if then is None else then,
+        break_on_hyphens=False,
+        break_long_words=not whole,
+    )
+
+
+def counted(count: int, word: str) -> str:
+    """A number with its word."""
+    return f"{count} {word}{'' if count == 1 else 's'}"
 
 
 def cells(char: str) -> int:
