@@ -153,21 +153,43 @@ def rendered(model: Model, body: dict[str, Any]) -> str:
     if think is None and "thinking" in model.capabilities:
         think = True
     if model.jinja:
-        return jinja_rendered(model.jinja, messages, body.get("tools") or [], think)
+        return jinja_rendered(model, messages, body.get("tools") or [], think)
     level = think if isinstance(think, str) else THINK.get(think, "")
     on = None if think is None else bool(think)
     return model.go.render(Request(tuple(messages), tuple(body.get("tools") or ()), on, level)).text
 
 
-def jinja_rendered(text: str, messages: list[dict[str, Any]], tools: list[dict[str, Any]], think: Any) -> str:
-    """A prompt by a Jinja text: no thinking of the past reaches it, and the tools come in the server's own order."""
+def jinja_rendered(model: Model, messages: list[dict[str, Any]], tools: list[dict[str, Any]], think: Any) -> str:
+    """A prompt by a Jinja text, as the server hands a request on to its engine.
+
+    No thinking of the past reaches it, the tools come in the server's own order, and the arguments of calls as text.
+    """
     told = [{key: value for key, value in message.items() if key != "thinking"} for message in messages]
+    for message in told:
+        if message.get("tool_calls"):
+            message["tool_calls"] = [_handed_on(call) for call in message["tool_calls"]]
     for tool in tools:
         given = tool["function"]["parameters"]
         ordered = {key: given[key] for key in ("type", "required", "properties") if key in given}
         tool["function"] = {**tool["function"], "parameters": ordered}
+    info = model.weights.get("model_info", {})
+    tokens = info.get("tokenizer.ggml.tokens", [])
+    bos, eos = (tokens[info[f"tokenizer.ggml.{key}_token_id"]] if tokens else "" for key in ("bos", "eos"))
     on = None if think is None else bool(think)
-    return JinjaChatTemplate(text).render(Request(tuple(told), tuple(tools), on)).text
+    return JinjaChatTemplate(model.jinja, bos=bos, eos=eos).render(Request(tuple(told), tuple(tools), on)).text
+
+
+def _handed_on(call: dict[str, Any]) -> dict[str, Any]:
+    function = call["function"]
+    written = {key: json.dumps(value, sort_keys=True) for key, value in function["arguments"].items()}
+    within = {key: json.loads(value, parse_float=_as_go_writes) for key, value in written.items()}
+    text = json.dumps(within, separators=(",", ":"), ensure_ascii=False)
+    return {**call, "function": {**function, "arguments": text}}
+
+
+def _as_go_writes(number: str) -> int | float:
+    value = float(number)
+    return int(value) if value.is_integer() else value
 
 
 def _forgotten(message: dict[str, Any]) -> dict[str, Any]:
