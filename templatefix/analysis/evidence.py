@@ -131,7 +131,7 @@ class Evidence:
         # What the tree calls unstable and no fixed loop shows: look for a loop that does.
         if self.reading is None or any(run.error for run in self._fixed):
             return
-        shown = [change for run in self._fixed for change in changes(run, self.reading)]
+        shown = [span for run in self._fixed for span in self._spans(run)]
         missing = self._missing(shown)
         if not missing:
             return
@@ -139,20 +139,27 @@ class Evidence:
         sampled = samples(_SEED, _SAMPLES, bool(self._thinking))
         for loop in (*around, *(sampled if self.takes_tools else map(chat_of, sampled))):
             run = self.run(loop)
-            still = self._missing([*shown, *changes(run, self.reading)]) if run.lost else missing
+            still = self._missing([*shown, *self._spans(run)]) if run.lost else missing
             if len(still) < len(missing):
                 yield run
-                shown += changes(run, self.reading)
+                shown += self._spans(run)
                 missing = still
             if not missing:
                 return
 
-    def _missing(self, shown: Sequence[Change]) -> list[Place]:
+    def _spans(self, run: LoopRun) -> list[Span]:
+        """What a loop shows to move: the places of its changes, and of tools that stand behind the messages."""
+        found = [span for each in changes(run, self.reading) for span in (self.place(each), *_spans_of(each))]
+        for step in run.steps:
+            if run.tools_behind(step.index):
+                pieces = step.rendering.pieces
+                found += [piece.span for each in step.passes for piece in pieces[each.first : each.last + 1]]
+        return found
+
+    def _missing(self, shown: Sequence[Span]) -> list[Place]:
         assert self.reading is not None
-        places = sorted(
-            {span for change in shown for span in (self.place(change), *[piece.span for piece in change.pieces])}
-        )
-        return [one for one in self.reading.places if one.kind != "behind" and not _shown(one, places)]
+        places = sorted(set(shown))
+        return [one for one in self.reading.places if not _shown(one, places)]
 
     @cached_property
     def others(self) -> tuple[LoopRun, ...]:
@@ -261,7 +268,7 @@ class Evidence:
             return ()
         source = self.template.source
         said: list[str] = []
-        for suspect in self._missing(self.core_changes):
+        for suspect in self._missing([span for run in self.core for span in self._spans(run)]):
             line = source.position(suspect.span.start).line
             said.append(f"line {line} depends on later messages as it reads, but no loop shows it")
         unread: dict[int, dict[str, None]] = {}  # the loops that show a line to change
@@ -276,6 +283,10 @@ class Evidence:
             where = f"loop {next(iter(loops))}" if len(loops) == 1 else f"loops {', '.join(loops)}"
             said.append(f"line {line} changes on the {where}, but its text does not say why")
         return tuple(dict.fromkeys(said))
+
+
+def _spans_of(change: Change) -> tuple[Span, ...]:
+    return tuple([piece.span for piece in change.pieces])
 
 
 def _shown(one: Place, places: Sequence[Span]) -> bool:

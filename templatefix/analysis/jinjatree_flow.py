@@ -229,7 +229,18 @@ class Turns:
             size += item.size
         span = flow.blocks.branches[id(self.node)].span
         key = flow.short((turn.role, keys(items)))
-        self.printed.append(Item("turn", span, flow.via, key, "", flags, raw, False, (items,), turn.role, size))
+        self.printed.append(Item("turn", span, flow.via, key, "", flags, raw, False, (items,), self._when(turn), size))
+
+    def _when(self, turn: Turn) -> str:
+        # When there is a message of the kind: from the start, as the last one, later, or after many others.
+        frame = self.flow.frame
+        if frame is not None and frame.high == 1:
+            return "last"
+        opening = self.flow.conversation.opening
+        if turn.role not in self.assumed.roles or (self.whole and turn.index.is_known):
+            return "start"
+        offset = self.part.offset
+        return "later" if offset.is_known and offset.known <= len(opening) else "far"
 
     def _body(
         self, turn: Turn, low: int, high: int | None, following: str | None, calls: bool | None

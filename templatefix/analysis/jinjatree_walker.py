@@ -59,7 +59,7 @@ class Walker(Printer):
             items = self.body(self.blocks.tree.body)
         except Raised:
             return ()
-        self._behind(items, False)
+        self._outside(items, (), False)
         return tuple(items)
 
     def suspect(self, item: Item, kind: SuspectKind | None = None) -> None:
@@ -86,22 +86,43 @@ class Walker(Printer):
                 for part in item.parts:
                     self.scan(part)
 
-    def _behind(self, items: Sequence[Item], seen: bool) -> bool:
-        for item in items:
+    def _outside(self, items: Sequence[Item], grown: tuple[Item, ...], kept: bool) -> tuple[Item, ...]:
+        """Note what moves outside the conversation, where something behind has to be kept, and what it moves itself.
+
+        `grown` are the loops before that print more when messages are added; gives those before what follows. `kept`
+        says whether something behind the items has to be kept.
+        """
+        behind = [kept]
+        for item in reversed(items[1:]):
+            behind.append(behind[-1] or _stays(item))
+        for item, more in zip(items, reversed(behind), strict=False):
+            if item.moves and (more or not grown):
+                self.suspect(item, "loop" if item.kind == "messages" else None)
             if item.kind == "messages":
-                if seen or item.moves:
-                    self.suspect(item, "behind" if seen else "loop")
-                # System messages stand first in every conversation: a loop that prints only these does not grow.
-                seen = seen or any(turn.decider != "system" for part in item.parts for turn in part)
-                continue
-            if item.moves and not seen:
-                self.suspect(item)
-            if item.parts:
-                arms = [self._behind(part, seen) for part in item.parts]  # every arm has to be looked into
-                seen = any(arms)
-            elif seen and holds((item,)):
+                if _stays(item):
+                    self._pushed(item, grown)
+                grown = (*grown, item) if _grows(item) and item not in grown else grown
+            elif item.kind == "loop":
+                for _ in range(2):  # the next turn stands behind this one
+                    grown = self._arms_outside(item, grown, more or _stays(item))
+            elif item.parts:
+                grown = self._arms_outside(item, grown, more)
+            elif holds((item,)):
+                self._pushed(item, grown)
+        return grown
+
+    def _arms_outside(self, item: Item, grown: tuple[Item, ...], kept: bool) -> tuple[Item, ...]:
+        # Every arm has to be looked into.
+        found = [each for part in item.parts for each in self._outside(part, grown, kept)]
+        return (*grown, *[each for index, each in enumerate(found) if each not in (*grown, *found[:index])])
+
+    def _pushed(self, item: Item, grown: tuple[Item, ...]) -> None:
+        # What stands behind loops that go on printing. Of one that prints now and then, the loop itself is the place.
+        for loop in grown:
+            if any(turn.decider == "later" and _prints(turn.parts[0]) for part in loop.parts for turn in part):
                 self.suspect(item, "behind")
-        return seen
+            else:
+                self.record.places.add(Place(loop.span, "loop", item.span))
 
     def body(self, statements: Sequence[nodes.Node]) -> list[Item]:
         """Run statements: what they print."""
@@ -170,13 +191,16 @@ class Walker(Printer):
     def _with(self, node: nodes.With) -> list[Item]:
         values = [self.evaluate(each) for each in node.values]
         outer = self.scope
-        self.scope = (*outer, ("with", id(node)))
+        own = ("with", id(node), len(outer))
+        self.clear(own)
+        self.scope = (*outer, own)
         for target, value in zip(node.targets, values, strict=True):
             self.assign(target, value)
         try:
             return self.body(node.body)
         finally:
             self.scope = outer
+            self.clear(own)
 
     def _expression(self, node: nodes.ExprStmt) -> None:
         self.at(node)
@@ -307,6 +331,23 @@ class Walker(Printer):
     @abstractmethod
     def messages_loop(self, node: nodes.For, coll: Value) -> list[Item]:
         """Run a loop over the conversation, or over a part of it."""
+
+
+def _grows(loop: Item) -> bool:
+    """Whether a loop over the conversation prints something for messages that are added."""
+    return any(turn.decider in ("later", "far") for part in loop.parts for turn in part)
+
+
+def _stays(item: Item) -> bool:
+    """Whether any of what is printed has to be kept, as a generation tail has not."""
+    if item.kind == "turn" and item.decider != "last":
+        return True
+    return bool(holds((item,))) if not item.parts else any(_stays(inner) for part in item.parts for inner in part)
+
+
+def _prints(items: Sequence[Item]) -> bool:
+    """Whether something is printed for sure."""
+    return any(item.kind in ("text", "print") for item in items)
 
 
 _STATEMENTS: Final[Mapping[type[nodes.Node], Callable[[Any, Any], list[Item] | None]]] = {

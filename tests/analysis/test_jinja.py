@@ -89,6 +89,53 @@ def test_a_dependence_that_no_loop_shows_is_said() -> None:
 
 
 @pytest.mark.parametrize(
+    "head",
+    [
+        "{% for m in messages %}{% if 'zanzibar' in m.content %}[flag]{% endif %}{% endfor %}",
+        "{% for m in messages %}{% if m.role == 'tool' and 'zanzibar' in m.content %}[flag]{% endif %}{% endfor %}",
+        "{% for m in messages %}{% if m.content == 'zanzibar' %}[flag]{% break %}{% endif %}{% endfor %}",
+        "{% for m in messages if m.content == 'zanzibar' %}[flag]{% endfor %}",
+        "{% for m in messages | selectattr('content', 'equalto', 'zanzibar') %}[flag]{% endfor %}",
+        "{% for m in messages[300:] %}[flag]{% endfor %}",
+        "{% for m in messages %}{% if loop.index < 300 %}{% continue %}{% endif %}[flag]{% endfor %}",
+        "{% for m in messages %}{% if loop.index > 300 %}[flag]{% break %}{% endif %}{% endfor %}",
+        "{% for t in tools %}{% for m in messages if m.content == 'zanzibar' %}{{ t.name }}{% endfor %}{% endfor %}",
+    ],
+)
+def test_a_loop_that_prints_now_and_then_is_not_the_conversation(head: str) -> None:
+    analysis = found("\n" + HEAD + "\n" + head + "\n" + turns(TURN))
+    assert analysis.verdict == "stable"
+    assert analysis.disagreement == ("line 3 depends on later messages as it reads, but no loop shows it",)
+
+
+@pytest.mark.parametrize("what", ["tools | tojson", "messages[0].content", "messages[-1].content"])
+def test_what_rarely_comes_behind_the_conversation_is_said(what: str) -> None:
+    after = "{% if messages[-1].content == 'zanzibar' %}{{ " + what + " }}{% endif %}"
+    analysis = found(HEAD + turns(TURN) + "\n" + after)
+    assert analysis.verdict == "stable"
+    assert analysis.disagreement == ("line 2 depends on later messages as it reads, but no loop shows it",)
+
+
+def test_a_loop_is_looked_for_that_brings_tools_behind_the_conversation() -> None:
+    analysis = found(HEAD + turns(TURN) + "{% if messages | length > 300 %}{{ tools | tojson }}{% endif %}")
+    assert (analysis.verdict, analysis.disagreement) == ("unstable", ())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        turns(TURN) + "{% if messages[-1].content == 'zanzibar' %}Note.{% endif %}",
+        turns(TURN) + "{% for m in messages %}{% if loop.last and m.role == 'tool' %}Note.{% endif %}{% endfor %}",
+        "{% for m in messages %}{% if loop.first %}{{ m.content }}{% endif %}{% endfor %}" + turns(TURN),
+        "{% for m in messages %}{% if m.role == 'system' %}{{ m.content }}{% endif %}{% endfor %}" + turns(TURN),
+    ],
+)
+def test_text_behind_the_conversation_and_a_loop_that_does_not_grow_are_free(text: str) -> None:
+    analysis = found(HEAD + text)
+    assert (analysis.verdict, analysis.disagreement) == ("stable", ())
+
+
+@pytest.mark.parametrize(
     ("note", "loop"),
     [
         ("{% if messages | length > 217 %}Note. {% endif %}", "around-217-messages"),
