@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 from support import shared as material
+from support.ollama_server import OllamaServer
 from support.oracle import Oracle, build_oracle, go_command
+from support.registry_server import RegistryServer
 
 
 @pytest.fixture(scope="session")
@@ -65,3 +67,11 @@ def go_oracle(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFact
     folder = tmp_path_factory.mktemp("go-oracle") if cache is None else cache.mkdir("go-oracle")
     with Oracle(build_oracle(go, folder)) as oracle:
         yield oracle
+
+
+@pytest.fixture
+def registry(server: OllamaServer) -> Iterator[RegistryServer]:
+    """A registry that the test server pushes to."""
+    with RegistryServer().running() as running:
+        server.registries[running.host] = running
+        yield running

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from support.quiet_http import QuietHTTPServer
+from support.quiet_http import serving
 
 from templatefix.servers.gguf import Field, Kind, Tensor, gguf_bytes, read_metadata
 
@@ -137,32 +135,18 @@ def test_a_file_without_its_tensors_is_not_copied(templatefix: Any, folder: Path
 
 
 @contextmanager
-def serving(answers: dict[str, tuple[int, Any]]) -> Iterator[str]:
+def showing(answers: dict[str, tuple[int, Any]]) -> Iterator[str]:
     """A server with an answer for each path and query; to all else it says what llama-server says."""
 
-    class Handler(BaseHTTPRequestHandler):
-        def log_message(self, format: str, *args: Any) -> None:
-            pass
+    missing = (404, {"error": {"code": 404, "message": "File Not Found", "type": "not_found_error"}})
 
-        def do_GET(self) -> None:
-            missing = (404, {"error": {"code": 404, "message": "File Not Found", "type": "not_found_error"}})
-            parts = urlsplit(self.path)
-            status, value = answers.get(f"{parts.path}?{parts.query}".rstrip("?"), missing)
-            body = json.dumps(value).encode()
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+    def answer(path: str) -> tuple[int, bytes]:
+        parts = urlsplit(path)
+        status, value = answers.get(f"{parts.path}?{parts.query}".rstrip("?"), missing)
+        return status, json.dumps(value).encode()
 
-    http = QuietHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{http.server_address[1]}"
-    finally:
-        http.shutdown()
-        http.server_close()
-        thread.join()
+    with serving(answer) as url:
+        yield url
 
 
 def complaint(templatefix: Any, target: str) -> str:
@@ -178,19 +162,19 @@ MODELS = (200, {"data": [{"id": "owl"}, {"id": "wren/small"}]})
 
 
 def test_a_router_has_no_template_of_its_own(templatefix: Any, alone: Path) -> None:
-    with serving({"/props": ROUTER, "/v1/models": MODELS}) as url:
+    with showing({"/props": ROUTER, "/v1/models": MODELS}) as url:
         assert complaint(templatefix, url) == (
             f"{url} is a router, which has no template of its own; name one of its models, as in {url}?model=owl "
             "(owl, wren/small)"
         )
-    with serving({"/props": ROUTER, "/v1/models": (200, {"data": []})}) as url:
+    with showing({"/props": ROUTER, "/v1/models": (200, {"data": []})}) as url:
         assert complaint(templatefix, url) == f"{url} is a router, which has no template of its own"
 
 
 def test_a_model_behind_a_router(templatefix: Any, alone: Path) -> None:
     missing = (404, {"error": {"message": "model 'crow' not found"}})
     answers = {"/props": ROUTER, "/props?model=wren%2Fsmall": (200, {"chat_template": MOVING, "bos_token": "<s>"})}
-    with serving({**answers, "/props?model=crow": missing}) as url:
+    with showing({**answers, "/props?model=crow": missing}) as url:
         done = templatefix("check", f"{url}?model=wren/small", "--format", "json")
         (found,) = json.loads(done.out)["results"]
         assert (done.code, found["kind"], found["verdict"]) == (1, "jinja", "unstable")
@@ -198,11 +182,11 @@ def test_a_model_behind_a_router(templatefix: Any, alone: Path) -> None:
 
 
 def test_a_server_without_properties(templatefix: Any, alone: Path) -> None:
-    with serving({}) as url:
+    with showing({}) as url:
         assert complaint(templatefix, url) == f"{url} has no /props, where a llama-server shows its template"
-    with serving({"/props": (200, {"chat_template": ""})}) as url:
+    with showing({"/props": (200, {"chat_template": ""})}) as url:
         assert complaint(templatefix, url) == f"{url} shows no chat template"
-    with serving({"/props": (401, {"error": {"message": "Invalid API Key"}})}) as url:
+    with showing({"/props": (401, {"error": {"message": "Invalid API Key"}})}) as url:
         assert complaint(templatefix, url) == f"{url} says: Invalid API Key"
     assert complaint(templatefix, url).startswith(f"no llama.cpp server answers at {url}")
 

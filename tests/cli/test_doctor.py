@@ -5,15 +5,14 @@ from __future__ import annotations
 import gzip
 import json
 import re
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, get_args
 
 import pytest
 from support.ollama_server import OllamaServer
+from support.quiet_http import serving
 
 from templatefix.servers.modelfile import Modelfile
 from templatefix.trace.cost import CostKind
@@ -271,25 +270,10 @@ def test_nothing_can_be_read(templatefix: Any, alone: Path) -> None:
 def answering(status: int, body: bytes) -> Iterator[str]:
     """A server that says one thing, but of Ollama's version nothing."""
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            known = self.path != "/api/version"
-            self.send_response(status if known else 404)
-            self.send_header("Content-Type", "application/json")
-            self.end_headers()
-            self.wfile.write(body if known else b'{"error": {"message": "no"}}')
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as http:
-        thread = threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{http.server_address[1]}"
-        finally:
-            http.shutdown()
-            thread.join()
+    with serving(
+        lambda path: (404, b'{"error": {"message": "no"}}') if path == "/api/version" else (status, body)
+    ) as url:
+        yield url
 
 
 @pytest.mark.parametrize(
@@ -409,33 +393,21 @@ def test_a_server_whose_model_is_named_without_its_tag(templatefix: Any, server:
 def routing(models: dict[str, str]) -> Iterator[tuple[str, list[str]]]:
     """A router whose models are in the states given; the list holds what was asked."""
     asked: list[str] = []
+    template = "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}{% endfor %}"
+    answers: dict[str, Any] = {
+        "/props": {"role": "router", "build_info": "b2"},
+        "/models": {"data": [{"id": name, "status": {"value": state}} for name, state in models.items()]},
+        "/props?model=owl": {"chat_template": template, "total_slots": 4},
+        "/slots?model=owl": [{"id": 0, "n_ctx": 4096}],
+    }
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            asked.append(self.path)
-            template = "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}{% endfor %}"
-            answers: dict[str, Any] = {
-                "/props": {"role": "router", "build_info": "b2"},
-                "/models": {"data": [{"id": name, "status": {"value": state}} for name, state in models.items()]},
-                "/props?model=owl": {"chat_template": template, "total_slots": 4},
-                "/slots?model=owl": [{"id": 0, "n_ctx": 4096}],
-            }
-            self.send_response(200 if self.path in answers else 404)
-            self.send_header("Content-Type", "application/json")
-            self.end_headers()
-            self.wfile.write(json.dumps(answers.get(self.path, {"error": {"message": "no"}})).encode())
+    def answer(path: str) -> tuple[int, bytes]:
+        asked.append(path)
+        known = path in answers
+        return (200 if known else 404), json.dumps(answers[path] if known else {"error": {"message": "no"}}).encode()
 
-        def log_message(self, *_: object) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as http:
-        thread = threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{http.server_address[1]}", asked
-        finally:
-            http.shutdown()
-            thread.join()
+    with serving(answer) as url:
+        yield url, asked
 
 
 def test_a_router_is_asked_for_what_is_in_memory_alone(templatefix: Any) -> None:

@@ -242,13 +242,6 @@ def test_all_models_at_once(templatefix: Any, server: OllamaServer) -> None:
         assert templatefix(*args).code == 2
 
 
-@pytest.fixture
-def registry(server: OllamaServer) -> Iterator[RegistryServer]:
-    with RegistryServer().running() as running:
-        server.registries[running.host] = running
-        yield running
-
-
 def test_publish(templatefix: Any, server: OllamaServer, registry: RegistryServer) -> None:
     dest = f"{registry.host}/me/owl:1"
     done = templatefix("publish", "owl:1", dest, "--insecure")

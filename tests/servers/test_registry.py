@@ -28,14 +28,6 @@ from templatefix.servers.targets import TargetError, resolve
 
 
 @pytest.fixture
-def registry(server: OllamaServer) -> Iterator[RegistryServer]:
-    """A registry that the test server pushes to."""
-    with RegistryServer().running() as running:
-        server.registries[running.host] = running
-        yield running
-
-
-@pytest.fixture
 def pushed(server: OllamaServer, client: OllamaClient, registry: RegistryServer) -> str:
     server.store.add("m", PLAIN, params={"stop": ["<you>"]})
     return push(client, registry)
