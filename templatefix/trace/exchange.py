@@ -91,3 +91,4 @@ class TemplateSeen:
     model: str
     text: str
     kind: Literal["go", "jinja"]
+    of_ollama: bool = False  # else a llama-server renders a Jinja text, as far as is known

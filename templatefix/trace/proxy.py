@@ -78,11 +78,11 @@ class Proxy(ThreadingHTTPServer):
         shown = self._ask("POST", "/api/show", {"model": name}) if name else None
         if shown is not None and isinstance(shown.get("template"), str):
             text = shown["template"]
-            self.recording.template(name, text, "jinja" if "{%" in text else "go")
+            self.recording.template(name, text, "jinja" if "{%" in text else "go", "ollama")
             return
         props = self._ask("GET", "/props", None)
         if props is not None and isinstance(props.get("chat_template"), str):
-            self.recording.template(name, props["chat_template"], "jinja")
+            self.recording.template(name, props["chat_template"], "jinja", "llama-server")
 
     def _ask(self, method: str, path: str, body: Any) -> dict[str, Any] | None:
         connection = self.connect(timeout=10)

@@ -2,8 +2,8 @@
 
     {"version": 1, "time": "…", "method": "POST", "path": "/api/chat", "request": {…}, "status": 200, "answer": [{…}]}
 
-Besides these there are lines `{"version": 1, "model": "…", "template": "…", "kind": "go"|"jinja"}`, one for each
-template that the server showed. Headers are not kept at all.
+Besides these there are lines `{"version": 1, "model": "…", "template": "…", "kind": "go"|"jinja",
+"server": "ollama"|"llama-server"}`, one for each template that the server showed. Headers are not kept at all.
 """
 
 from __future__ import annotations
@@ -69,9 +69,9 @@ class Recording:
         self._write(row)
         self.count += 1
 
-    def template(self, model: str, text: str, kind: str) -> None:
-        """Write what a model's template is; raises OSError."""
-        self._write({"version": VERSION, "model": model, "template": text, "kind": kind})
+    def template(self, model: str, text: str, kind: str, server: str) -> None:
+        """Write what a model's template is, as its `server` shows it; raises OSError."""
+        self._write({"version": VERSION, "model": model, "template": text, "kind": kind, "server": server})
 
     def _write(self, row: Mapping[str, Any]) -> None:
         line = json.dumps(without_secrets(row), separators=(",", ":")).encode("ascii") + b"\n"

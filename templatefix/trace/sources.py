@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Literal
 
 from templatefix.servers.log_events import LogEvent, LoggedRequest
 from templatefix.trace.bodies import exchange_of
@@ -187,7 +187,8 @@ def _take(path: Path, line: int, row: Any, sources: Sources) -> str | None:
         return "no JSON object"
     model, text = row.get("model"), row.get("template")
     if isinstance(text, str) and isinstance(model, str) and "messages" not in row and "prompt" not in row:
-        sources.templates[model] = TemplateSeen(model, text, "jinja" if row.get("kind") == "jinja" else "go")
+        kind: Literal["go", "jinja"] = "jinja" if row.get("kind") == "jinja" else "go"
+        sources.templates[model] = TemplateSeen(model, text, kind, row.get("server") == "ollama")
         return None
     if "method" in row and row["method"] != "POST":
         return None

@@ -15,8 +15,10 @@ from templatefix.analysis.loops import Loop
 from templatefix.analysis.stability import run_loop
 from templatefix.chat.go import GoChatTemplate
 from templatefix.chat.jinja import JinjaChatTemplate
+from templatefix.chat.ollama_jinja import OllamaJinjaTemplate
 from templatefix.chat.rendering import ChatTemplate, RenderError, Rendering
 from templatefix.chat.request import Request, RequestError
+from templatefix.servers.families import capabilities_of
 from templatefix.trace.exchange import TemplateSeen
 
 
@@ -106,9 +108,15 @@ def known_templates(
 def _made(seen: TemplateSeen) -> KnownTemplate | None:
     try:
         if seen.kind == "jinja":
-            made = JinjaChatTemplate(seen.text)
+            made = _jinja(seen)
             return KnownTemplate(seen.model, made, made.as_served)
         template = GoChatTemplate(seen.text)
     except RenderError:
         return None
     return KnownTemplate(seen.model, template, template.as_served)
+
+
+def _jinja(seen: TemplateSeen) -> JinjaChatTemplate:
+    if not seen.of_ollama:
+        return JinjaChatTemplate(seen.text)
+    return OllamaJinjaTemplate(seen.text, thinks="thinking" in capabilities_of(seen.text))
