@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import os
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from templatefix.cli.experiment import Experiment, model_of
+from templatefix.cli.experiment import Experiment, model_of, plain_errors
 from templatefix.cli.inputs import program_path
 from templatefix.cli.output import CliError, complain, confirm, progress_line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
     from contextlib import AbstractContextManager
 
     from templatefix.lab.ab import Arm, Progress
@@ -58,7 +58,7 @@ def ab_on_ollama(
     for reason in filter(None, reasons):
         raise CliError(f"TF401: {reason}")
     show = progress_line()
-    with _plain_errors(), ExitStack() as stack:
+    with plain_errors(), ExitStack() as stack:
         stack.callback(show, "")
         client = OllamaClient(options.url)
         shown = second.shown if second is not None else None
@@ -106,12 +106,12 @@ def ab_on_llama_server(arms: Sequence[Arm], options: ServerOptions, first: Targe
 
     show = progress_line()
     if options.program is not None or options.model is not None:
-        with _plain_errors(), ExitStack() as stack:
+        with plain_errors(), ExitStack() as stack:
             stack.callback(show, "")
             server, weights = _program(options), _weights(arms, options, first)
             arms = [replace(arm, engine=_started(arm, server, weights, options, stack, show)) for arm in arms]
             return _run(arms, options, show)
-    with _plain_errors():
+    with plain_errors():
         engine = LlamaServerEngine(LlamaServer(_url(options, "http://127.0.0.1:8080")))
         return _run([replace(arm, engine=engine) for arm in arms], options, show)
 
@@ -169,7 +169,7 @@ def ab_on_openai(first: str, second: str | None, options: ServerOptions) -> AbRe
     if options.wish.live is not None:
         raise CliError("--live is for engines that are given prompts: embedded, ollama and llama-server")
     show = progress_line()
-    with _plain_errors():
+    with plain_errors():
         server = OpenAiServer(_url(options, "http://127.0.0.1:8000"), key=os.environ.get("OPENAI_API_KEY"))
         models = [first] if second is None else [first, second]
         result = run_messages(server, models, options.wish.loops, lambda at: show(f"{at.done}/{at.total} {at.label}"))
@@ -200,23 +200,6 @@ def _run(arms: Sequence[Arm], options: ServerOptions, show: Callable[[str], None
         result = run_live(engine, served_chats, arms, wish.scenarios, wish.live, wish.repeats, progress)
     show("")
     return result
-
-
-@contextmanager
-def _plain_errors() -> Iterator[None]:
-    """Say what goes wrong in one sentence."""
-    from templatefix.chat.rendering import RenderError
-    from templatefix.servers.errors import ServerError
-    from templatefix.servers.gguf import GgufError
-    from templatefix.servers.tags import TagExists, TagRefused
-    from templatefix.servers.tokenizer import TokenizerError
-
-    try:
-        yield
-    except GgufError as error:
-        raise CliError(str(error).rstrip(".")) from error
-    except (TagExists, TagRefused, ServerError, TokenizerError, RenderError) as error:
-        raise CliError(str(error)) from error
 
 
 def _ask(client: OllamaClient, shown: Sequence[Shown], yes: bool) -> None:

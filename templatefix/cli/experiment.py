@@ -139,8 +139,11 @@ def on_embedded(arms: Sequence[Arm], wish: Experiment, target: Target | None = N
     if wish.live is not None and not wish.live.force and wish.weights is None:
         raise CliError("--live needs --weights FILE, a GGUF file with a model that can answer, or --force-calls")
     show = progress_line()
-    with _plain_errors():
-        engine = _engine(arms, wish, target)
+    with plain_errors():
+        try:
+            engine = _engine(arms, wish, target)
+        except OSError as error:
+            raise CliError(f"the stand-in model cannot be kept: {error}") from error
         result = _result(engine, arms, wish, lambda at: show(f"{at.done}/{at.total} {at.label}"))
     show("")
     return result
@@ -193,15 +196,21 @@ def model_of(target: Target | None) -> tuple[Donor | None, Attention | None]:
 
 
 @contextmanager
-def _plain_errors() -> Iterator[None]:
+def plain_errors() -> Iterator[None]:
+    """Say in one sentence what goes wrong on an engine or with a model's file."""
+    from templatefix.chat.rendering import RenderError
     from templatefix.servers.embedded import EngineError
+    from templatefix.servers.errors import ServerError
     from templatefix.servers.gguf import GgufError
+    from templatefix.servers.tags import TagExists, TagRefused
     from templatefix.servers.tokenizer import TokenizerError
 
     try:
         yield
     except (EngineError, TokenizerError, GgufError) as error:
-        sentence = str(error)
-        raise CliError(sentence[:1].lower() + sentence[1:].rstrip(".")) from error
-    except OSError as error:
-        raise CliError(f"the stand-in model cannot be kept: {error}") from error
+        sentence = str(error).rstrip(".")
+        if sentence.startswith(("The ", "No ")):  # and not with a file's name
+            sentence = sentence[:1].lower() + sentence[1:]
+        raise CliError(sentence) from error
+    except (TagExists, TagRefused, ServerError, RenderError) as error:
+        raise CliError(str(error)) from error

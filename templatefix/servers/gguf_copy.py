@@ -13,10 +13,9 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from templatefix.servers.gguf import GgufError, GgufLayout, layout_of, read_metadata
-from templatefix.servers.jinja_source import SPLIT
+from templatefix.servers.jinja_source import FOR_TOOLS, KEY, SPLIT
 
-KEY: Final = "tokenizer.chat_template"
-_FOR_TOOLS: Final = f"{KEY}.tool_use"  # wins for requests with tools
+_FOR_TOOLS: Final = f"{KEY}.{FOR_TOOLS}"  # wins for requests with tools
 _BLOCK: Final = 1 << 20
 
 

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from templatefix.servers.shown import Shown
     from templatefix.servers.standin import Attention
 
-_KEY: Final = "tokenizer.chat_template"
+KEY: Final = "tokenizer.chat_template"
 SPLIT: Final = ("split.no", "split.count")  # which part of how many a GGUF file is
 _NOT_FOUND: Final = 404
-_FOR_TOOLS: Final = "tool_use"  # the one of several named templates that a server takes for requests with tools
+FOR_TOOLS: Final = "tool_use"  # the one of several named templates that a server takes for requests with tools
 
 
 class JinjaSourceError(ValueError):
@@ -43,7 +43,7 @@ def from_gguf(path: Path, name: str) -> JinjaSource:
     from templatefix.servers.memory import attention_of  # with the stand-ins, which templates in files do without
 
     found = _header(path, name)
-    text = found.get(f"{_KEY}.{_FOR_TOOLS}") or found.get(_KEY)
+    text = found.get(f"{KEY}.{FOR_TOOLS}") or found.get(KEY)
     if not isinstance(text, str) or not text.strip():
         raise JinjaSourceError(f"{name} {_without(found)}")
     tokens = found.get("tokenizer.ggml.tokens") or []
@@ -67,7 +67,7 @@ def _header(path: Path, name: str) -> Mapping[str, Any]:
     hints = (".attention.sliding_window", ".ssm.", ".wkv.", ".shortconv.")
     try:
         return read_metadata(
-            path, lambda key: key in wanted or key.startswith(_KEY) or any(hint in key for hint in hints)
+            path, lambda key: key in wanted or key.startswith(KEY) or any(hint in key for hint in hints)
         )
     except GgufError as error:
         raise JinjaSourceError(str(error).rstrip(".")) from error
@@ -82,7 +82,7 @@ def _without(found: Mapping[str, Any]) -> str:
     number, count = (found.get(key) for key in SPLIT)
     if isinstance(number, int) and isinstance(count, int) and number > 0:
         return f"is part {number + 1} of {count} of a model; its chat template stands in the first part"
-    names = [key.removeprefix(f"{_KEY}.") for key in found if key.startswith(f"{_KEY}.")]
+    names = [key.removeprefix(f"{KEY}.") for key in found if key.startswith(f"{KEY}.")]
     return f"has no chat template but those named {', '.join(names)}" if names else "has no chat template"
 
 
@@ -132,7 +132,7 @@ def from_config(data: bytes, name: str) -> JinjaSource:
     text = config.get("chat_template")
     if isinstance(text, list):
         named = {row.get("name"): row.get("template") for row in text if isinstance(row, dict)}
-        text = named.get(_FOR_TOOLS) or named.get("default")
+        text = named.get(FOR_TOOLS) or named.get("default")
     if not isinstance(text, str) or not text.strip():
         raise JinjaSourceError(f"{name} has no chat_template")
     return JinjaSource(text, *_tokens(config))
