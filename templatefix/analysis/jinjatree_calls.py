@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Final
 
 from jinja2 import nodes
 
@@ -17,12 +18,15 @@ from templatefix.analysis.jinjatree_values import (
     UNKNOWN,
     Part,
     Value,
+    View,
     constant,
     integer,
     opaque,
     unknown,
 )
 from templatefix.analysis.reading import DATE, TooComplex
+
+_DEFAULTS: Final = (("default_value", constant("")), ("boolean", constant(False)))  # what `default` takes
 
 
 class Caller(Holder):
@@ -36,9 +40,20 @@ class Caller(Holder):
         return self.sealed(applied(node.name, value, arguments))
 
     def _arguments(self, node: nodes.Filter | nodes.Test | nodes.Call) -> list[Value]:
+        """What is given; of what is given by name, or all at once, only what it hangs on is told."""
         found = [self.evaluate(each) for each in node.args]
-        found += [self.evaluate(each.value) for each in node.kwargs]
-        return found + [self.evaluate(each) for each in (node.dyn_args, node.dyn_kwargs) if each is not None]
+        named = {str(each.key): self.evaluate(each.value) for each in node.kwargs}
+        if isinstance(node, nodes.Filter) and node.name in ("default", "d"):
+            found += [named.pop(name, value) for name, value in _DEFAULTS[len(found) :]] if named else []
+        found += [self._given(name, value) for name, value in named.items()]
+        if node.dyn_args is not None:
+            found.append(self._given("*", self.evaluate(node.dyn_args)))
+        if node.dyn_kwargs is not None:
+            found.append(self._given("**", self.evaluate(node.dyn_kwargs)))
+        return found
+
+    def _given(self, name: str, value: Value) -> Value:
+        return opaque(self.short(("given", name, value.key)), (value,))
 
     def _of_messages(self, name: str, value: Value, arguments: Sequence[Value]) -> Value:
         part: Part = value.inner
@@ -52,9 +67,9 @@ class Caller(Holder):
             return self.conversation.part(replace(part, backwards=not part.backwards), self.frame)
         if name in ("selectattr", "rejectattr") and arguments and isinstance(arguments[0].known, str):
             test = arguments[1].known if len(arguments) > 1 else ""
-            wanted = name == "selectattr"
-            tests = (*part.tests, (arguments[0].known, str(test), tuple(arguments[2:]), wanted))
-            return self.conversation.part(replace(part, tests=tests), self.frame)
+            if isinstance(test, str):
+                tests = (*part.tests, (arguments[0].known, test, tuple(arguments[2:]), name == "selectattr"))
+                return self.conversation.part(replace(part, tests=tests), self.frame)
         if name in ("default", "d", "string", "safe"):
             return value
         key = self.short(("of", name, value.key, *[argument.key for argument in arguments]))
@@ -85,7 +100,9 @@ class Caller(Holder):
     def _method(self, holder: Value, name: str, node: nodes.Call) -> Value:
         arguments = self._arguments(node)
         if holder.shape == "loop":
-            return opaque(self.short(("cycle", holder.inner.position.key)), (holder.inner.position, *arguments))
+            view: View = holder.inner
+            key = self.short(("of loop", name, view.key, view.position.key, *[each.key for each in arguments]))
+            return opaque(key, (replace(view.position, flags=view.position.flags | view.flags), *arguments))
         if name == "append":
             self._append(holder, arguments, _is_path(node.node))
             return constant(None)
@@ -149,7 +166,7 @@ class Caller(Holder):
         if name == "namespace":
             return self._namespace(node)
         arguments = self._arguments(node)
-        if name == "range":
+        if name == "range" and 0 < len(arguments) < 4:
             return self._range(node, arguments)
         key = self.short((name, *[argument.key for argument in arguments]))
         found = opaque(key, arguments, True)
@@ -159,11 +176,22 @@ class Caller(Holder):
 
     def _namespace(self, node: nodes.Call) -> Value:
         place = ("namespace", id(node), self.scope)
-        members = {each.key: self.evaluate(each.value) for each in node.kwargs}
+        members: dict[str, Value] = {}
+        for each in (*node.args, node.dyn_args):
+            if each is not None:
+                members |= self._members(each)
+        members |= {each.key: self.evaluate(each.value) for each in node.kwargs}
+        members |= self._members(node.dyn_kwargs) if node.dyn_kwargs is not None else {}
         for slot in [slot for slot in self.state if slot[0] == place]:
             del self.state[slot]
         self.state.update({(place, name): value for name, value in members.items()})
         return Value(self.short(place), "namespace", truth=True, raw=SPACES, inner=place)
+
+    def _members(self, node: nodes.Node) -> dict[str, Value]:
+        value = self.evaluate(node)
+        if value.shape != "dict":
+            raise TooComplex
+        return dict(value.inner)
 
     def _range(self, node: nodes.Call, arguments: Sequence[Value]) -> Value:
         start, stop = (constant(0), arguments[0]) if len(arguments) == 1 else (arguments[0], arguments[1])
@@ -171,7 +199,7 @@ class Caller(Holder):
         known = [known_integer(value) for value in (start, stop, step)]
         if None not in known and step.known != 0:
             numbers = range(start.known, stop.known, step.known)
-            if len(numbers) <= UNROLLED:
+            if not numbers[UNROLLED:]:  # whose length may be more than Python counts
                 return self.listed([constant(number, start.raw | stop.raw) for number in numbers], node)
         if step.known == 1 and isinstance(stop.inner, Part) and is_integer(start) and not stop.inner.tests:
             part: Part = stop.inner

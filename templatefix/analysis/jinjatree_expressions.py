@@ -9,7 +9,7 @@ from typing import Any, Final
 from jinja2 import nodes
 
 from templatefix.analysis.jinjatree_calls import Caller
-from templatefix.analysis.jinjatree_functions import is_text, negated
+from templatefix.analysis.jinjatree_functions import MAPPING_METHODS, METHODS, is_text, negated, worked
 from templatefix.analysis.jinjatree_messages import truth_of
 from templatefix.analysis.jinjatree_numbers import is_integer, known_integer, negative, plus
 from templatefix.analysis.jinjatree_state import UNROLLED, Raised
@@ -72,7 +72,12 @@ class Evaluator(Caller):
         return self.lookup(node.name)
 
     def _getattr(self, node: nodes.Getattr) -> Value:
-        return self.attribute(self.evaluate(node.node), node.attr)
+        value = self.evaluate(node.node)
+        if (value.shape in ("dict", "message") and node.attr in MAPPING_METHODS) or (
+            isinstance(value.known, str) and node.attr in METHODS
+        ):
+            return opaque(self.short(("method", value.key, node.attr)), (value,), True)
+        return self.attribute(value, node.attr)
 
     def _getitem(self, node: nodes.Getitem) -> Value:
         value = self.evaluate(node.node)
@@ -89,10 +94,13 @@ class Evaluator(Caller):
             found = self._part(value.inner, start, stop, step)
             if found is not None:
                 return self.conversation.part(found, self.frame)
-        elif isinstance(value.known, str) and UNKNOWN not in given and 0 not in given[2:]:
-            return constant(value.known[slice(*given)], value.raw, value.span)
-        elif value.shape == "list" and UNKNOWN not in given and 0 not in given[2:]:
-            return self.listed(value.inner[slice(*given)], node, value.raw)
+        elif UNKNOWN not in given and (isinstance(value.known, str) or value.shape == "list"):
+            whole = value.known if isinstance(value.known, str) else value.inner
+            some = worked(whole.__getitem__, slice(*given))
+            if isinstance(some, str):
+                return constant(some, value.raw, value.span)
+            if some is not UNKNOWN:
+                return self.listed(some, node, value.raw)
         key = self.short(("slice", value.key, start.key, stop.key, step.key))
         found_value = opaque(key, (value, start, stop, step))
         return replace(found_value, shape="string") if is_text(value) else found_value

@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from templatefix.analysis.jinjatree_values import NOTHING, UNDEFINED, Value, constant, opaque, retruthed, unknown
+from templatefix.analysis.jinjatree_values import (
+    NOTHING,
+    UNDEFINED,
+    UNKNOWN,
+    Value,
+    constant,
+    opaque,
+    retruthed,
+    unknown,
+)
 
 _LONG: Final = 20_000  # characters of a text that is worked out
 
@@ -31,10 +40,20 @@ _TEXTS: Final = ("tojson", "join", "trim", "upper", "lower", "capitalize", "titl
 STRING_METHODS: Final = frozenset(
     ("strip", "lstrip", "rstrip", "upper", "lower", "capitalize", "title", "replace", "join", "format", "removeprefix")
 ) | {"removesuffix"}
-METHODS: Final = STRING_METHODS | {
-    *("split", "rsplit", "splitlines", "startswith", "endswith", "find", "index", "count", "isdigit"),
-    *("items", "keys", "values", "get", "append"),
-}
+MAPPING_METHODS: Final = frozenset(("items", "keys", "values", "get"))
+METHODS: Final = (
+    STRING_METHODS
+    | MAPPING_METHODS
+    | {*("split", "rsplit", "splitlines", "startswith", "endswith", "find", "index", "count", "isdigit"), "append"}
+)
+
+
+def worked(work: Callable[..., Any], *given: Any) -> Any:
+    """What comes of constants; UNKNOWN where that fails, as it will when it is rendered, if it ever is."""
+    try:
+        return work(*given)
+    except Exception:
+        return UNKNOWN
 
 
 def is_text(value: Value) -> bool:
@@ -47,10 +66,9 @@ def applied(name: str, value: Value, arguments: Sequence[Value]) -> Value:
     work = _WORKED.get(name)
     words = [each.known for each in (value, *arguments)]
     if work is not None and all(isinstance(word, str) and len(word) < _LONG for word in words):
-        try:
-            return constant(work(*words), value.raw, value.span)
-        except TypeError:
-            return opaque(("apply", name, value.key, len(words)), (value,))  # which fails when it is rendered
+        done = worked(work, *words)
+        if done is not UNKNOWN:
+            return constant(done, value.raw, value.span)
     if name in _SAME and is_text(value):
         return value
     if name in ("length", "count") and value.shape == "list":

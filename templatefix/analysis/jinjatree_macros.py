@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -16,6 +16,7 @@ from templatefix.analysis.jinjatree_values import (
     UNPLACED,
     Item,
     Value,
+    constant,
     keys,
     merge,
     opaque,
@@ -75,13 +76,28 @@ class Printer(Joiner):
         found = text(items, key)
         return found if found.is_known else replace(found, key=key)
 
+    def _enclosed(self, node: nodes.Node, statements: Sequence[nodes.Node]) -> Value:
+        """What a block prints; the variables that are set in it are its own."""
+        outer = self.scope
+        own = ("block", id(node), len(outer))
+        self.clear(own)
+        self.scope = (*outer, own)
+        try:
+            value = self.printed(self.body(statements))
+        finally:
+            self.scope = outer
+            self.clear(own)
+        if self.state[DONE].truth is not False:
+            raise TooComplex  # what a `continue` leaves is neither printed nor set
+        return value
+
     def _assign_block(self, node: nodes.AssignBlock) -> None:
-        value = self.printed(self.body(node.body))
+        value = self._enclosed(node, node.body)
         self.at(node)
         self.assign(node.target, self._through(node.filter, value) if node.filter is not None else value)
 
     def _filter_block(self, node: nodes.FilterBlock) -> list[Item]:
-        value = self.printed(self.body(node.body))
+        value = self._enclosed(node, node.body)
         self.at(node)
         return placed(self.items(self._through(node.filter, value)), self.tag)
 
@@ -101,8 +117,9 @@ class Printer(Joiner):
         """What a macro prints, as a text."""
         given = [self.evaluate(each) for each in node.args]
         named = {each.key: self.evaluate(each.value) for each in node.kwargs}
-        if node.dyn_args is not None or node.dyn_kwargs is not None:
-            return self._unread(called, [*given, *named.values()])
+        unseen = [self.evaluate(each) for each in (node.dyn_args, node.dyn_kwargs) if each is not None]
+        if unseen:
+            return self._unread(called, [*given, *named.values(), *unseen])
         return self.call_macro(called, given, named, None)
 
     def call_macro(
@@ -123,21 +140,39 @@ class Printer(Joiner):
         done, broken = self.state[DONE], self.state[BROKEN]
         self.state[DONE] = self.state[BROKEN] = NEVER
         try:
-            for index, argument in enumerate(macro.args):
-                if index < len(given):
-                    value = given[index]
-                elif argument.name in named:
-                    value = named[argument.name]
-                else:
-                    value = self.evaluate(macro.defaults[index - first]) if index >= first else NOTHING
-                self.state[own, argument.name] = value
-            if caller is not None:
-                self.state[own, "caller"] = caller
+            passed = {**dict(zip([argument.name for argument in macro.args], given, strict=False)), **named}
+            for argument in macro.args:
+                self.state[own, argument.name] = passed.get(argument.name, NOTHING)
+            for index, argument in enumerate(macro.args[first:]):
+                if argument.name not in passed:
+                    self.state[own, argument.name] = self.evaluate(macro.defaults[index])
+            self._beyond(own, macro, given, named, caller)
             return self.printed(self.body(macro.body))
         finally:
             self.clear(own)
             self.scope, self.calls, self.tag = outer, calls, tag
             self.state[DONE], self.state[BROKEN] = done, broken
+
+    def _beyond(
+        self,
+        own: Hashable,
+        macro: nodes.Macro | nodes.CallBlock,
+        given: Sequence[Value],
+        named: Mapping[str, Value],
+        caller: Value | None,
+    ) -> None:
+        """What a macro is given beside its parameters."""
+        names = [argument.name for argument in macro.args]
+        others = {name: value for name, value in named.items() if name not in names}
+        if caller is not None:
+            others["caller"] = caller
+        beyond = {"varargs": self.listed(given[len(names) :])}
+        if "caller" in self.blocks.uses(macro)[0]:
+            beyond["caller"] = others.pop("caller", NOTHING)
+        beyond["kwargs"] = self.mapped([(constant(name), value) for name, value in others.items()])
+        for name, value in beyond.items():
+            if name not in names:
+                self.state[own, name] = value
 
     def _unread(self, called: Value, given: Sequence[Value]) -> Value:
         """A macro within itself: whatever it reads may be in its text, and whatever it sets may be anything."""

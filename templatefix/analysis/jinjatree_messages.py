@@ -103,21 +103,31 @@ class Conversation:
     def kept(self, part: Part, one: Value) -> bool | None:
         """Whether a message passes the tests of a part."""
         for attribute, test, arguments, wanted in part.tests:
-            value = self.field(one, attribute, None)
-            if test not in ("equalto", "eq", "==", "ne", "in", "defined", "undefined", "") or len(arguments) > 1:
-                return None
-            found: bool | None = None
-            if test in ("defined", "undefined", ""):
-                found = False if value.known is UNDEFINED else value.truth
-                found = not found if test == "undefined" and found is not None else found
-            elif value.is_known and arguments and arguments[0].is_known:
-                found = value.known == arguments[0].known
-                found = not found if test == "ne" else found
+            found = None if "." in attribute else self._passes(self.field(one, attribute, None), test, arguments)
             if found is None:
                 return None
             if found is not wanted:
                 return False
         return True
+
+    @staticmethod
+    def _passes(value: Value, test: str, arguments: tuple[Value, ...]) -> bool | None:
+        if not test and not arguments:
+            return value.truth
+        if test in ("defined", "undefined") and not arguments:
+            there = False if value.known is UNDEFINED else True if value.is_known else value.truth or None
+            return there if there is None or test == "defined" else not there
+        if len(arguments) != 1 or not value.is_known:
+            return None
+        (other,) = arguments
+        if test in ("equalto", "eq", "==", "ne", "!=") and other.is_known:
+            return bool(value.known == other.known) is (test not in ("ne", "!="))
+        if test == "in" and isinstance(value.known, str):
+            if isinstance(other.known, str):
+                return value.known in other.known
+            if other.shape == "list" and all(each.is_known for each in other.inner):
+                return any(value.known == each.known for each in other.inner)
+        return None
 
     def from_end(self, number: int, frame: Frame | None) -> Value:
         """The message that is `number` messages from the end, the last one being 1."""

@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 
 from jinja2 import nodes
 
-from templatefix.analysis.jinjatree_functions import is_text
+from templatefix.analysis.jinjatree_functions import METHODS, is_text
 from templatefix.analysis.jinjatree_messages import Conversation, truth_of
 from templatefix.analysis.jinjatree_numbers import is_integer, known_integer, plus
 from templatefix.analysis.jinjatree_values import (
@@ -219,7 +219,10 @@ class Holder(ABC):
     def item(self, value: Value, index: Value) -> Value:
         """A member by its number or name."""
         if isinstance(index.known, str):
-            return self.attribute(value, index.known)
+            member = self.attribute(value, index.known)
+            if member.known is not UNDEFINED or index.known not in METHODS:
+                return member
+            return opaque(self.short(("item", value.key, index.key)), (value,))
         if value.shape == "messages":
             if not is_integer(index):
                 index = unknown(index.key, index.flags, None, index.raw)
@@ -288,7 +291,8 @@ class Holder(ABC):
         key = self.short(("dict", *[(name.key, value.key) for name, value in members]))
         found = opaque(key, [value for pair in members for value in pair], bool(members))
         if all(isinstance(name.known, str) for name, _ in members):
-            return replace(found, shape="dict", inner=tuple((name.known, value) for name, value in members))
+            # Of two members with one name the last counts.
+            return replace(found, shape="dict", inner=tuple({name.known: value for name, value in members}.items()))
         return found
 
 

@@ -363,6 +363,50 @@ OFF = "messages[-1].content == 'zzz'"  # what no loop that is rendered shows
         ("{% if OFF %}{% set a = 'a' %}{% endif %}{% if a is defined %}x{% endif %}", "{% if a is defined %}"),
         ("{% if OFF %}{{ ('a' if tools[3]) | default('b') }}{% else %}{{ ('a' if tools[3]) }}{% endif %}",
          "{% if OFF %}"),
+        # a namespace of an object
+        ("{% set ns = namespace({'z': OFF}) %}{{ ns.z }}", "{{ ns.z }}"),
+        ("{% set d = {'z': OFF} %}{% set ns = namespace(**d) %}{{ ns.z }}", "{{ ns.z }}"),
+        ("{% set ns = namespace({'z': 1}, z=OFF) %}{{ ns.z }}", "{{ ns.z }}"),
+        ("{% set d = {'z': 1, 'z': OFF} %}{{ d.z }}", "{{ d.z }}"),
+        # what a macro is given beside its parameters
+        ("{% macro m() %}{{ varargs[0] }}{% endmacro %}{{ m(OFF) }}", "{{ varargs[0] }}"),
+        ("{% macro m(a) %}{% for v in varargs %}{{ v }}{% endfor %}{% endmacro %}{{ m(1, OFF) }}", "{{ v }}"),
+        ("{% macro m() %}{{ kwargs.a }}{% endmacro %}{{ m(a=OFF) }}", "{{ kwargs.a }}"),
+        ("{% macro m() %}{{ caller }}{% endmacro %}{{ m(caller=OFF) }}", "{{ caller }}"),
+        ("{% macro m() %}{{ caller(OFF) }}{% endmacro %}{% call m() %}{{ varargs[0] }}{% endcall %}",
+         "{{ varargs[0] }}"),
+        ("{% macro m() %}{{ kwargs }}{% if kwargs and OFF %}x{% endif %}{% endmacro %}{% call m() %}{% endcall %}",
+         "{% if kwargs and OFF %}"),
+        ("{% macro m() %}{{ varargs[0] }}{% endmacro %}{{ m(*[OFF]) }}", "{% macro m() %}"),
+        ("{% set a = 1 %}{% macro m(a=a) %}{% if not a and OFF %}x{% endif %}{% endmacro %}{{ m() }}",
+         "{% if not a and OFF %}"),
+        # an argument has its name
+        ("{% if OFF %}{{ tools[0].x | indent(width=3) }}{% else %}{{ tools[0].x | indent(first=3) }}{% endif %}",
+         "{% if OFF %}"),
+        ("{% if OFF %}{{ dict(a=tools) }}{% else %}{{ dict(b=tools) }}{% endif %}", "{% if OFF %}"),
+        ("{% if OFF %}{{ tools[0].x | trim(*['a']) }}{% else %}{{ tools[0].x | trim(['a']) }}{% endif %}",
+         "{% if OFF %}"),
+        ("{% set x = false | default(boolean=true, default_value=OFF) %}{{ x }}", "{{ x }}"),
+        ("{% for t in tools %}{% if OFF %}{{ loop.cycle('a', 'b') }}{% else %}{{ loop.cycle('c', 'd') }}{% endif %}"
+         "{% endfor %}", "{% if OFF %}"),
+        ("{% for t in tools %}{{ loop.changed(OFF) }}{% endfor %}", "{{ loop.changed(OFF) }}"),
+        # `in` a string; an attribute of an attribute; a test that is not known
+        ("{% for m in messages | selectattr('role', 'in', 'user tool') %}{{ m.role }}{% endfor %}",
+         "{% for m in messages %}"),
+        ("{% for m in messages | selectattr('tool_calls.0') %}{{ m.role }}{% endfor %}",
+         "{% for m in messages | selectattr('tool_calls.0') %}"),
+        ("{% set u = messages | selectattr('role', tools[3], 'user') | list %}{% if not u[0] and OFF %}x{% endif %}",
+         "{% if not u[0] and OFF %}"),
+        # what is set within a block, or a `with`, is its own
+        ("{% set y = 0 %}{% set x %}{% set y = 1 %}{% endset %}{% if not y and OFF %}x{% endif %}",
+         "{% if not y and OFF %}"),
+        ("{% set y = 0 %}{% filter upper %}{% set y = 1 %}{% endfilter %}{% if not y and OFF %}x{% endif %}",
+         "{% if not y and OFF %}"),
+        ("{% for i in [1, 2] %}{% with %}{% if not y and i == 2 and OFF %}x{% endif %}{% set y = 1 %}{% endwith %}"
+         "{% endfor %}", "{% if not y and i == 2 and OFF %}"),
+        # a method that is not called
+        ("{% if messages[0].get and messages[0]['get'] and OFF %}x{% endif %}", ""),
+        ("{% if {'a': 1}.items and 'a'.upper and 'a'['upper'] and OFF %}x{% endif %}", ""),
     ],
 )  # fmt: skip
 def test_expressions_are_no_more_than_they_are(text: str, tag: str) -> None:
@@ -401,6 +445,30 @@ def test_what_grows_is_read_with_little_work(text: str, most: int) -> None:
     flow.run()
     assert record.places == set()
     assert 0 < before - flow.budget < most
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        *("'a'.removeprefix()", "'a'.startswith()", "'a' | upper('a')", "'a'.strip('a', 'b')", "'a'.count(1)"),
+        *("'abc'['a':]", "[1, 2]['a':]", "'abc'[nothing:]", "'abc'[::0]", "[1][::0]", "messages['a':]"),
+        *("range(100000000000000000000)", "range()", "range('a')", "range(1, 2, 0)", "range(1, 2, 3, 4)"),
+        *("'a' < 3", "1 in 2", "1 % 0", "1 // 0", "2 ** 99999", "-'a'", "{[]: 1}", "{'a': 1}[[]]", "[1][1e999]"),
+        *("[] | first", "'a' | default(1, 2, 3)", "messages | selectattr('role', 1)", "1 is divisibleby(0)"),
+    ],
+)
+def test_constants_that_fail_are_read(expression: str) -> None:
+    text = (
+        "{% if tools[3] %}{% set x = WHAT %}{{ x }}{{ 'abc'[WHAT] }}{% for i in WHAT %}{{ i }}{% endfor %}{% endif %}"
+    )
+    gate = "{% if messages | length > 40 %}"
+    assert opened(text.replace("WHAT", expression) + gate + "x{% endif %}" + TURNS)[-1:] == [gate]
+
+
+def test_a_turn_that_is_left_within_a_block_is_too_complex() -> None:
+    for block in ("{% set x %}a{% continue %}{% endset %}", "{% filter upper %}a{% continue %}{% endfilter %}"):
+        with pytest.raises(TooComplex):
+            reading_of(HEAD + block + "{% endfor %}")
 
 
 def test_a_method_with_wrong_arguments_is_read() -> None:

@@ -37,6 +37,7 @@ PRELUDE = (
     "{% set users = messages | selectattr('role', 'equalto', 'user') | list %}"
     "{% set heap = [] %}{% set box = {'own': [], 'heap': heap} %}{% set rows = [[], []] %}{% set all = {'l': []} %}"
     "{% for m in messages %}{% set _ = all.l.append(m.role) %}{% endfor %}"
+    "{% macro some() %}{{ varargs[0] }}{{ kwargs.x }}{% endmacro %}"
     "{% macro put(x, where) %}{% set _ = where.append(x) %}{% endmacro %}"
 )
 GATES = (
@@ -105,6 +106,13 @@ GATES = (
     "('a' if loop.last) is defined",
     "('a' if m.role == 'tool') is string and loop.last",
     "(m.role == 'tool' or 1) == 1 and loop.last",
+    "loop.changed(m.role)",
+    "loop.changed(loop.last)",
+    "(messages | selectattr('role', 'in', 'user tool') | list)[0] == m",
+    "messages | selectattr('role', 'in', ['tool']) | list",
+    "messages | selectattr('tool_calls.0') | list",
+    "messages | rejectattr('content', 'defined') | list or loop.last",
+    "'a'.upper and loop.last",
 )
 PRINTS = (
     "{{ m.content }}",
@@ -168,6 +176,17 @@ PRINTS = (
     "{{ loop.last and none }}",
     "{{ m.tool_calls and 1 }}",
     "{{ 'a' if loop.last }}",
+    "{{ some(loop.last) }}",
+    "{{ some(x=loop.revindex) }}",
+    "{{ some(*[loop.last]) }}",
+    "{% call framed() %}{{ some(m.role, x=loop.last) }}{% endcall %}",
+    "{% set kept = namespace({'z': loop.last}) %}{{ kept.z }}",
+    "{{ m.content | indent(width=3) if loop.last else m.content | indent(first=true) }}",
+    "{{ loop.cycle('a', 'b') if loop.last else loop.cycle('b', 'a') }}",
+    "{% set y = 0 %}{% set b %}{% set y = 1 %}{% endset %}{{ y or loop.last }}",
+    "{% set y = 0 %}{% filter upper %}{% set y = 1 %}{% endfilter %}{% if not y and loop.last %}!{% endif %}",
+    "{% with %}{{ w or 0 }}{% set w = loop.last %}{% endwith %}",
+    "{% if ('a' if loop.last) is defined %}!{% endif %}",
 )
 
 FORMS = (
