@@ -10,8 +10,7 @@ import pytest
 from templatefix.chat.go import GoChatTemplate
 from templatefix.chat.jinja import JinjaChatTemplate
 from templatefix.chat.rendering import ChatTemplate
-from templatefix.rewrite import jinja_patch, spending
-from templatefix.rewrite import patch as patching
+from templatefix.rewrite import attempt, spending
 from templatefix.rewrite.patch import patch
 from templatefix.rewrite.result import PatchResult
 from templatefix.rewrite.spending import WORK, PatchBudget
@@ -38,8 +37,7 @@ def budgets(monkeypatch: pytest.MonkeyPatch) -> list[PatchBudget]:
             super().__init__()
             made.append(self)
 
-    monkeypatch.setattr(patching, "PatchBudget", Kept)
-    monkeypatch.setattr(jinja_patch, "PatchBudget", Kept)
+    monkeypatch.setattr(attempt, "PatchBudget", Kept)
     return made
 
 
