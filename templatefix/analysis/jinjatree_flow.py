@@ -23,6 +23,7 @@ from templatefix.analysis.jinjatree_values import (
     LastOf,
     Part,
     Value,
+    Via,
     View,
     constant,
     integer,
@@ -42,7 +43,7 @@ class Flow(Walker):
     def messages_loop(self, node: nodes.For, coll: Value) -> list[Item]:
         """Run a loop over the conversation, over a part of it, or over places in it."""
         if coll.truth is False:
-            return self.body(node.else_)
+            return self.otherwise(node)
         part: Part = coll.inner if coll.shape == "messages" else coll.inner[0]
         if self.frame is not None and looks_ahead(node, part, self.frame):
             return Ahead(self, node, coll, self.frame).run()
@@ -75,6 +76,8 @@ class Turns:
         self.whole = self.part.offset.is_known and not self.part.backwards and not self.nested
         self.ends: list[State] = []  # what the variables can be when the loop is done
         self.printed: list[Item] = []
+        # By whether a message is there at once, and may be added, and its key: whether it passes the tests of the loop.
+        self.passing: dict[tuple[bool, bool, Hashable], set[bool | None]] = {}
         self.steps: dict[Slot, dict[str, set[int | None]]] = {}  # how far from its own place a role sets a variable
 
     def run(self) -> list[Item]:
@@ -100,19 +103,35 @@ class Turns:
             else:
                 raise TooComplex
             self._leave(start)
+            flow.frame = outer_frame
+            items = flow.or_otherwise(self.node, self._all(outside), start, self._empty())
         finally:
             flow.frame, flow.via = outer_frame, outside
         flow.state[DONE], flow.state[BROKEN] = saved
+        return items
+
+    def _all(self, outside: Via) -> tuple[Item, ...]:
+        flow = self.flow
         turns = tuple([turn for turn in self.printed if turn.parts[0]])
         if not turns:
-            return []
+            return ()
         size = sum(turn.size for turn in turns)
         span = flow.blocks.branches[id(self.node)].span
         key = flow.short(("messages", id(self.node), self.coll.key, keys(turns)))
         raw = 0
         for item in turns:
             raw |= item.raw
-        return [Item("messages", span, outside, key, "", TAIL, raw, not self.whole, (turns,), None, size)]
+        return (Item("messages", span, outside, key, "", TAIL, raw, not self.whole, (turns,), None, size),)
+
+    def _empty(self) -> Value:
+        # Whether the loop has no turn.
+        if self.coll.truth is True and self.node.test is None:
+            return NEVER
+        if any(there and passes == {True} for (there, _, _), passes in self.passing.items()):
+            return NEVER
+        key = self.flow.short(("empty", id(self.node), self.coll.key))
+        kinds = [added for (_, added, _), passes in self.passing.items() if passes != {False}]
+        return unknown(key, TAIL if any(kinds) else 0, None if kinds else True, DATA)
 
     # -- the messages -------------------------------------------------------------------------------------------------
 
@@ -259,7 +278,11 @@ class Turns:
         try:
             items = self._kept(turn, one)
         except Raised:
-            return None
+            if broken.truth is False:
+                return None
+            flow.restore(before)
+            flow.state[BROKEN] = constant(True)  # else there is nothing
+            return ()
         if broken.truth is None:
             flow.join_states(before, dict(flow.state), broken)
             items = tuple(flow.choice(broken, (), items, flow.blocks.branches[id(self.node)].span))
@@ -270,26 +293,47 @@ class Turns:
         flow, frame = self.flow, self.flow.frame
         assert frame is not None
         cond: Value | None = None
+        left: bool | None = True
         if self.part.drop:
-            left: bool | None = None
+            left = None
             if frame.low > self.part.drop or (frame.high is not None and frame.high <= self.part.drop):
                 left = frame.low > self.part.drop
             if left is False:
+                self._note_passing(turn, False)
                 return ()
             cond = unknown(("left", id(self.node), turn.role), TAIL) if left is None else None
         kept = flow.conversation.kept(self.part, one)
         if kept is False:
+            self._note_passing(turn, False)
             return ()
         if kept is None:
             cond = unknown(("kept", id(self.node), turn.key), 0, None, DATA)
         view = View(("turn", id(self.node), turn.role), turn.position, TAIL, frame, self.counted)
         element = one if self.coll.shape == "messages" else plus(turn.index, self.coll.inner[1], -1)
         before = dict(flow.state)
-        items = tuple(flow.turn(self.node, element, view))
+        try:
+            items = tuple(flow.turn(self.node, element, view))
+        except Raised:
+            if cond is None:
+                raise
+            flow.restore(before)  # so it is left out
+            return ()
+        finally:
+            passed = flow.passed.truth
+            self._note_passing(turn, passed if left and kept else passed and None)
         if cond is None:
             return items
         flow.join_states(before, dict(flow.state), cond)
         return tuple(flow.choice(cond, (), items, flow.blocks.branches[id(self.node)].span))
+
+    def _note_passing(self, turn: Turn, passes: bool | None) -> None:
+        # A message of the first request is always there, and so is one of its role where the part is the whole.
+        conversation = self.flow.conversation
+        every = self.part.offset.known == 0 and not self.part.drop
+        first = self.whole and turn.index.is_known
+        there = first or (not self.whole and every and turn.role in conversation.opening)
+        added = not first and turn.role in self.assumed.roles
+        self.passing.setdefault((there, added, turn.key), set()).add(passes)
 
     # -- what is left -------------------------------------------------------------------------------------------------
 

@@ -25,6 +25,7 @@ from templatefix.analysis.jinjatree_values import (
     integer,
     keys,
     merge,
+    opaque,
     unknown,
 )
 from templatefix.analysis.reading import TAIL, Place, SuspectKind, TooComplex
@@ -40,6 +41,9 @@ class Record:
     raw: dict[int, int] = field(default_factory=dict)  # what an expression was ever made of
 
 
+ALWAYS: Final = constant(True)
+
+
 class Walker(Printer):
     """One run of a template under assumptions."""
 
@@ -51,6 +55,8 @@ class Walker(Printer):
         self.calls: tuple[int, ...] = ()
         self.looped: dict[int, dict[Slot, Value]] = {}  # by the ids of loops: what their variables became
         self.truths: dict[int, set[bool | None]] = {}  # of the branches, in the run of one message
+        self.passed = ALWAYS  # the test of a loop for the turn that was run last
+        self.tests: list[Value] = []  # and for all its turns
         self.state[DONE] = self.state[BROKEN] = NEVER
 
     def run(self) -> tuple[Item, ...]:
@@ -141,7 +147,12 @@ class Walker(Printer):
         # What follows a `continue` that may or may not have been met.
         before = dict(self.state)
         self.state[DONE] = NEVER
-        inner = tuple(self.body(rest))
+        try:
+            inner = tuple(self.body(rest))
+        except Raised:
+            self.restore(before)
+            self.state[DONE] = constant(True)  # else there is nothing
+            return []
         self.join_states(before, dict(self.state), done)
         span = self.blocks.branches[id(node)].span if id(node) in self.blocks.branches else self.tag
         return self.choice(done, (), inner, span)
@@ -218,15 +229,22 @@ class Walker(Printer):
         if coll.shape in ("messages", "numbers"):
             return self.messages_loop(node, coll)
         if coll.truth is False or coll.known is None or coll.known is UNDEFINED:
-            return self.body(node.else_)
+            return self.otherwise(node)
+        entry = dict(self.state)
         saved = (self.state[DONE], self.state[BROKEN])
         outside = self.via
         self.via = (outside, id(node))
+        self.tests = []
         try:
             if coll.shape == "list" and len(coll.inner) <= ROUNDS:
-                return self._unrolled(node, coll)
+                items = tuple(self._unrolled(node, coll))
+                empty = self._all_fail(node, self.tests)
+                return self.or_otherwise(node, items, entry, empty)
             items = self._looped(node, coll)
-            other = tuple(self.body(node.else_)) if node.else_ and coll.truth is None else ()
+            empty = NEVER
+            if node.test is not None or coll.truth is None:
+                empty = opaque(self.short(("empty", coll.key, id(node))), (coll, *self.tests))
+            other = tuple(self.or_otherwise(node, (), entry, empty))
         finally:
             self.via = outside
             self.state[DONE], self.state[BROKEN] = saved
@@ -241,9 +259,54 @@ class Walker(Printer):
         span = self.blocks.branches[id(node)].span
         return [Item("loop", span, outside, key, "", flags, raw, coll.moves, (items, other), coll.key, size)]
 
+    def _all_fail(self, node: nodes.For, tests: Sequence[Value]) -> Value:
+        # Whether a loop over values that are known has no turn.
+        if node.test is None or any(test.truth for test in tests):
+            return NEVER
+        failed = all(test.truth is False for test in tests)
+        return opaque(self.short(("fail", *[test.key for test in tests])), tests, failed or None)
+
+    def otherwise(self, node: nodes.For) -> list[Item]:
+        """What the `else` of a loop prints."""
+        if not node.else_:
+            return []
+        outer = self.scope
+        done = self.state[DONE].key
+        self.scope = (*outer, ("else", id(node)))
+        try:
+            items = self.body(node.else_)
+        finally:
+            self.clear(self.scope[-1])
+            self.scope = outer
+        if self.state[DONE].key != done:
+            raise TooComplex  # which leaves the loop around
+        return items
+
+    def or_otherwise(self, node: nodes.For, items: tuple[Item, ...], entry: State, empty: Value) -> list[Item]:
+        """What a loop has printed, or its `else` where it had no turn; the state joined."""
+        if not node.else_ or empty.truth is False:
+            return list(items)
+        looped = dict(self.state)
+        self.restore(entry)
+        self.state[DONE] = NEVER
+        try:
+            other = tuple(self.otherwise(node))
+        except Raised:
+            if empty.truth:
+                raise
+            self.restore(looped)
+            return list(items)
+        if empty.truth:
+            return list(other)
+        if empty.moves:
+            self.record.flips.add(id(node))
+        self.join_states(dict(self.state), looped, empty)
+        return self.choice(empty, other, items, self.blocks.branches[id(node)].span)
+
     def _unrolled(self, node: nodes.For, coll: Value) -> list[Item]:
         items: list[Item] = []
         appends = self.appends
+        tests: list[Value] = []
         for index, element in enumerate(coll.inner):
             if self.appends != appends and element.raw >= LISTS:
                 raise TooComplex  # it may have grown since
@@ -253,12 +316,20 @@ class Walker(Printer):
                 break
             before = dict(self.state)
             self.state[DONE] = NEVER
-            inner = tuple(self.turn(node, element, view))
+            try:
+                inner = tuple(self.turn(node, element, view))
+            except Raised:
+                if broken.truth is False:
+                    raise
+                self.restore(before)
+                break  # what is left is that it was left before
+            tests.append(self.passed)
             if broken.truth is None:
                 self.join_states(before, dict(self.state), broken)
                 items += self.choice(broken, (), inner, self.blocks.branches[id(node)].span)
             else:
                 items += inner
+        self.tests = tests
         return items
 
     def _looped(self, node: nodes.For, coll: Value) -> tuple[Item, ...]:
@@ -275,7 +346,14 @@ class Walker(Printer):
         for _ in range(ROUNDS):
             before = dict(self.state)
             self.state[DONE] = self.state[BROKEN] = NEVER
-            items = tuple(self.turn(node, element, view))
+            try:
+                items = tuple(self.turn(node, element, view))
+            except Raised:
+                if coll.truth:
+                    raise
+                self.restore(entry)  # so it has no turn
+                return ()
+            self.tests = [self.passed]
             after = dict(self.state)
             if not self.widen(before, node, coll.flags & TAIL):
                 self._seal(entry, after, node, coll, items)
@@ -312,7 +390,10 @@ class Walker(Printer):
         try:
             self.assign(node.target, element)
             if node.test is None:
-                return self.body(node.body)
+                try:
+                    return self.body(node.body)
+                finally:
+                    self.passed = ALWAYS
             return self._filtered_turn(node)
         finally:
             self.scope = outer
@@ -320,6 +401,12 @@ class Walker(Printer):
 
     def _filtered_turn(self, node: nodes.For) -> list[Item]:
         cond = self.condition(node.test)  # type: ignore[arg-type]
+        try:
+            return self._tested_turn(node, cond)
+        finally:
+            self.passed = cond
+
+    def _tested_turn(self, node: nodes.For, cond: Value) -> list[Item]:
         if cond.truth is not None:
             return self.body(node.body) if cond.truth else []
         if cond.moves:

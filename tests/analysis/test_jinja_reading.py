@@ -131,6 +131,29 @@ def test_a_gate_on_what_comes_later_is_found(condition: str) -> None:
         # behind the conversation
         (TURNS + "{{ tools | tojson }}", "{{ tools | tojson }}"),
         (HEAD + "{% endfor %}" + TURNS, "{% for m in messages %}"),
+        # where a loop has no turn
+        *((loop + "few{% endfor %}" + TURNS, loop.partition("%}")[0] + "%}") for loop in (
+            "{% for m in messages[300:] %}{% else %}",
+            "{% for m in messages[:-300] %}{% else %}",
+            "{% for m in messages if m.content == 'zzz' %}{% else %}",
+            "{% for m in messages[::-1] if m.role == 'user' and m.content == 'zzz' %}{% else %}",
+            "{% for m in messages | selectattr('content', 'equalto', 'zzz') %}{% else %}",
+            "{% for i in range(300, messages | length) %}{% else %}",
+            "{% for i in [1, 2] if messages | length > 300 %}{% else %}",
+            "{% for t in tools if messages | length > 300 %}{% else %}",
+            "{% for x in (messages[-1].content or '').split('zzz') if x == 'y' %}{% else %}",
+        )),
+        (HEAD + "{% for k in messages[loop.index + 300:] %}{% else %}few{% endfor %}" + BODY + "{% endfor %}",
+         "{% for k in messages[loop.index + 300:] %}"),
+        (HEAD + "{% for k in messages[loop.index:] %}{% else %}few{% endfor %}" + BODY + "{% endfor %}", "few"),
+        ("{% set ns = namespace(few=false) %}{% for m in messages[300:] %}{% else %}{% set ns.few = true %}{% endfor %}"
+         "{% if ns.few %}few{% endif %}" + TURNS, "{% if ns.few %}"),
+        # what ends the template for some messages alone
+        ("{% for m in messages | selectattr('content', 'equalto', 'zzz') %}{{ raise_exception('') }}{% endfor %}"
+         "{% for t in tools[5:] %}{{ raise_exception('') }}{% endfor %}"
+         "{% for t in tools %}{% if t.x %}{% continue %}{% endif %}{{ raise_exception('') }}{% endfor %}"
+         "{% for m in messages %}{% if m.content == 'z' %}{% break %}{% endif %}{{ raise_exception('') }}{% endfor %}"
+         "{{ messages | length }}" + TURNS, "{{ messages | length }}"),
         # backwards
         ("{% for m in messages | reverse %}{{ m.content }}{% endfor %}", "{% for m in messages | reverse %}"),
         # a list that grows
@@ -260,6 +283,16 @@ def test_a_macro_within_itself_reads_what_it_names() -> None:
         HEAD + "{% if loop.last %}{{ m.content }}</m>{% else %}{{ m.content + '</m>' }}{% endif %}{% endfor %}",
         # a branch that ends the template
         HEAD + "{% if loop.last and m.role == 'tool' %}{{ raise_exception('no') }}{% endif %}" + BODY + "{% endfor %}",
+        # a loop that always has a turn, or never one, or one by what the conversation opens with
+        "{% for m in messages if m.role == 'user' %}{% else %}none{% endfor %}" + TURNS,
+        "{% for m in messages | selectattr('role', 'equalto', 'system') %}{% else %}none{% endfor %}" + TURNS,
+        "{% for m in messages if m.role == 'system' and m.content == 'zzz' %}{% else %}none{% endfor %}" + TURNS,
+        "{% for m in messages if m.role == 'nobody' %}{% else %}none{% endfor %}" + TURNS,
+        "{% for m in messages[::-1] if m.role == 'user' %}{% else %}none{% endfor %}" + TURNS,
+        "{% for t in tools[3:] %}{% else %}none{% endfor %}{% for x in [1, 2] if x > 2 %}{% else %}none{% endfor %}"
+        + TURNS,
+        # the variables of an `else` are its own
+        "{% set n = 1 %}{% for m in messages[300:] %}{% else %}{% set n = 2 %}{% endfor %}{{ n }}" + TURNS,
         # what the server sets
         "{% if enable_thinking is defined %}think{% endif %}{% if documents %}{{ documents }}{% endif %}" + TURNS,
         # a count behind all messages belongs to the tail

@@ -171,6 +171,10 @@ PRINTS = (
     "{% set _ = rows[0].append(loop.revindex) %}{{ rows[0] | join(' ') }}",
     "{% set _ = (rows | first).append(1) %}{{ rows | tojson }}",
     "{{ put(loop.last, box.heap) }}{{ heap | join }}",
+    "{% for k in messages if k.content == 'continue' %}{% else %}none{% endfor %}",
+    "{% for k in messages[loop.index:] if k.role == 'tool' %}{% else %}none{% endfor %}",
+    "{% for k in messages[loop.index + 4:] %}{% else %}few{% endfor %}",
+    "{% for k in messages[:loop.index0] if k.role == 'tool' %}{% else %}{% set here.busy = true %}{% endfor %}",
     "{% set here.kept = heap if m.content else [] %}{% set _ = here.kept.append(1) %}{{ heap | length }}",
     "{{ loop.last or 1 }}",
     "{{ loop.last and none }}",
@@ -233,14 +237,31 @@ heads = st.sampled_from(
     (
         *("", "", "", "{{ tools | tojson }}", "{{ messages[0].content }}", "{{ messages | length }}"),
         *("{{ users | length }}", "{{ all.l | length }}", "{{ box.own | length }}"),
+        "{% for m in messages %}{% if m.content == 'continue' %}[flag]{% endif %}{% endfor %}",
+        "{% for m in messages if m.role == 'tool' and 'Error' in m.content %}[flag]{% break %}{% endfor %}",
+        "{% for m in messages %}{% if loop.index < 7 %}{% continue %}{% endif %}x{% endfor %}",
+        "{% for m in messages %}{% if loop.first or m.role == 'system' %}{{ m.content }}{% endif %}{% endfor %}",
+        "{% for m in messages[7:] %}{% else %}few{% endfor %}",
+        "{% for m in messages if m.content == 'continue' %}{% else %}none{% endfor %}",
+        "{% for m in messages | selectattr('content', 'equalto', 'ok') %}{% else %}{% set ns.n = 1 %}{% endfor %}",
+        "{% for m in messages if m.role == 'system' %}{% else %}none{% endfor %}",
+    )
+)
+
+ends = st.sampled_from(
+    (
+        *("", "", "", "{{ messages | length }}", "{% if ns.seen %}Note.{% endif %}"),
+        "{% if messages[-1].content == 'continue' %}{{ tools | tojson }}{% endif %}",
+        "{% if messages | length > 9 %}{{ messages[0].content }}{% endif %}",
+        "{% for m in messages %}{% if loop.last %}{{ m.role }}{% endif %}{% endfor %}",
     )
 )
 
 
-@given(head=heads, over=overs, body=bodies, seed=st.integers(0, 2**32))
+@given(head=heads, over=overs, body=bodies, end=ends, seed=st.integers(0, 2**32))
 @settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-def test_what_reads_as_stable_never_moves(head: str, over: str, body: str, seed: int) -> None:
-    text = PRELUDE + head + "{% for m in " + over + " %}<{{ m.role }}>" + body + "{% endfor %}<assistant>"
+def test_what_reads_as_stable_never_moves(head: str, over: str, body: str, end: str, seed: int) -> None:
+    text = PRELUDE + head + "{% for m in " + over + " %}<{{ m.role }}>" + body + "{% endfor %}" + end + "<assistant>"
     template = JinjaChatTemplate(text, caps=Caps())
     if template.refusal is not None or read_jinja(template, thoughts=True).places:
         return
