@@ -116,4 +116,6 @@ def judge(evidence: Evidence) -> tuple[Verdict, str | None]:
     if cut:
         whole = f"{len(core) - len(cut)} of {len(core)} loops could be rendered"
         return "not-evaluated", f"the template is too large or too slow: {whole} ({cut[0].error})"
-    return "stable", chats
+    preset = evidence.thinking_preset
+    kept = f"llama-server sets {preset}, another server may drop past thinking" if preset else None
+    return "stable", "; ".join(filter(None, (chats, kept))) or None

@@ -208,6 +208,18 @@ class Evidence:
         return found if found is not None else Span(0, len(self.template.source.data))
 
     @cached_property
+    def thinking_preset(self) -> str:
+        """A switch that the server sets, and without which thinking would be dropped from the history; or nothing."""
+        template = self.template
+        if not isinstance(template, SwitchedTemplate) or self.hides_thoughts:
+            return ""
+        for name, value in template.presets.items():
+            run = self.run_other(template.with_kwargs({name: not value}), self._thinking_loop)
+            if run.error is None and run.lost:
+                return name
+        return ""
+
+    @cached_property
     def thinking_switch(self) -> str:
         """A variable of the template that keeps all thinking in the history, as JSON with its value; or nothing."""
         template = self.template

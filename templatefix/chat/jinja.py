@@ -25,6 +25,7 @@ from templatefix.gotemplate.source import Source, Span
 
 _NAME: Final = "<template>"
 _GIVEN: Final = {"messages", "tools", "add_generation_prompt", "loop", "caller", "varargs", "kwargs"}
+_KEEPS_THINKING: Final = {"preserve_thinking": True, "truncate_history_thinking": False}  # set by the server
 _THOUGHT: Final = re.compile(r"[<\[][^<>\[\]]*think[^<>\[\]]*[>\]]", re.IGNORECASE)  # a mark of thinking
 _CHANNELS: Final = "<|channel|>"  # what it knows one of gpt-oss by
 # What the server knows a template of Gemma 4 by, the end of its turns, the beginning of one of the model, and what
@@ -162,6 +163,11 @@ class JinjaChatTemplate:
         """Whether the server hands it results as part of the turn that called (the first templates of Gemma 4)."""
         return _GEMMA_4 in self.source.text and _GEMMA_NEW not in self.source.text
 
+    @cached_property
+    def presets(self) -> Mapping[str, bool]:
+        """The switches of the template that the server sets so that thinking stays in the history."""
+        return {name: value for name, value in _KEEPS_THINKING.items() if name in self.names}
+
     @property
     def caps(self) -> Caps:
         """What the server knows about the template: as given, else found out by trying it; raises RenderError."""
@@ -267,8 +273,7 @@ class JinjaChatTemplate:
             "enable_thinking": think,
             "datetime": day.strftime("%b %d %Y"),
             "date_string": day.strftime("%d %b %Y"),
-            "preserve_thinking": True,
-            "truncate_history_thinking": False,
+            **_KEEPS_THINKING,
             "strftime_now": now.strftime,
         }
 

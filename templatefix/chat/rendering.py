@@ -118,6 +118,11 @@ class SwitchedTemplate(ChatTemplate, Protocol):
         """The variables that the template asks for and neither it nor the server sets."""
         ...
 
+    @property
+    def presets(self) -> Mapping[str, bool]:
+        """The switches of the template that the server sets so that thinking stays in the history."""
+        ...
+
     def with_kwargs(self, kwargs: Mapping[str, Any]) -> ChatTemplate:
         """The same template with some of them set."""
         ...

@@ -260,3 +260,20 @@ def test_nothing_that_golden_loops_show_unstable_is_called_stable(
         "broken": 11,
         "not-evaluated": 2,  # which the server does not start with, as the golden renders say
     }
+
+
+@pytest.mark.parametrize(
+    ("condition", "name"),
+    [
+        ("preserve_thinking or loop.index0 > ns.at", "preserve_thinking"),
+        ("not truncate_history_thinking or loop.index0 > ns.at", "truncate_history_thinking"),
+    ],
+)
+def test_what_is_stable_by_the_server_s_own_switch_says_so(condition: str, name: str) -> None:
+    analysis = found(HEAD + THOUGHT.replace("CONDITION", condition))
+    assert (analysis.verdict, analysis.reason) == (
+        "stable",
+        f"llama-server sets {name}, another server may drop past thinking",
+    )
+    unused = found(HEAD + THOUGHT.replace("CONDITION", f"{name} is defined or true"))
+    assert (unused.verdict, unused.reason) == ("stable", None)
