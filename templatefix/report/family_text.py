@@ -24,7 +24,7 @@ _MEANING = {
 def family_text(target: str, result: Replacement, style: Style = PLAIN) -> str:
     """The result for one target."""
     codes = ", ".join(result.applied)
-    gone = f"{codes} {'is' if len(result.applied) == 1 else 'are'} gone" if codes else "mended"
+    gone = f"{codes} {'is' if len(result.applied) == 1 else 'are'} gone" if codes else "past thoughts reach the model"
     lines = [style.bold(style.good(f"{target}: {gone}, by a Go TEMPLATE of the family {result.family}"))]
     beside = f", with PARSER {result.parser} to read its calls" if result.parser else ""
     alike = result.proof.results()["no_tools_identical"]
