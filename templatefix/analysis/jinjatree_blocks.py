@@ -106,6 +106,13 @@ class Blocks:
         return found
 
     @staticmethod
+    def passed_on(macro: nodes.Node) -> set[str]:
+        """The variables that a macro reads for more than a member of them."""
+        holders = {id(each.node) for each in macro.find_all(nodes.Getattr)}
+        names = macro.find_all(nodes.Name)
+        return {each.name for each in names if each.ctx == "load" and id(each) not in holders}
+
+    @staticmethod
     def appends(macro: nodes.Node) -> bool:
         """Whether a macro may append to a list."""
         return any(each.attr == "append" for each in macro.find_all(nodes.Getattr))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -89,6 +89,8 @@ class Caller(Holder):
             if holder.shape not in ("namespace", "dict") or node.node.attr in METHODS:
                 return self._method(holder, node.node.attr, node)
         called = self.evaluate(node.node)
+        if called.shape in ("loop", "other"):
+            raise TooComplex  # the body of the loop once more, or one of several macros
         if called.shape == "macro":
             return self.macro(called, node)
         if called.shape == "function":
@@ -182,6 +184,11 @@ class Caller(Holder):
                 members |= self._members(each)
         members |= {each.key: self.evaluate(each.value) for each in node.kwargs}
         members |= self._members(node.dyn_kwargs) if node.dyn_kwargs is not None else {}
+        if place in self.spaces and any(
+            _may_be(value, place) for (space, _), value in self.state.items() if space != place
+        ):
+            raise TooComplex  # the one that was made here before is kept beside it
+        self.spaces[place] = None
         for slot in [slot for slot in self.state if slot[0] == place]:
             del self.state[slot]
         self.state.update({(place, name): value for name, value in members.items()})
@@ -223,6 +230,11 @@ class Caller(Holder):
     @abstractmethod
     def macro(self, called: Value, node: nodes.Call) -> Value:
         """What a macro prints, as a text."""
+
+
+def _may_be(value: Value, place: Hashable) -> bool:
+    """Whether a value may be, or hold, the namespace of a place."""
+    return bool(value.raw & SPACES) and not is_text(value) and (value.shape != "namespace" or value.inner == place)
 
 
 def _is_path(node: nodes.Node) -> bool:

@@ -13,6 +13,7 @@ from templatefix.analysis.jinjatree_blocks import Blocks
 from templatefix.analysis.jinjatree_joins import BROKEN, DONE, NEVER, Joiner
 from templatefix.analysis.jinjatree_values import (
     NOTHING,
+    SPACES,
     UNPLACED,
     Item,
     Value,
@@ -22,7 +23,7 @@ from templatefix.analysis.jinjatree_values import (
     opaque,
     text,
 )
-from templatefix.analysis.reading import TooComplex
+from templatefix.analysis.reading import TAIL, TooComplex
 from templatefix.gotemplate.source import Span
 
 _CALLS: Final = 40  # macros within macros
@@ -67,8 +68,10 @@ class Printer(Joiner):
         if space.shape == "namespace":
             self.state[space.inner, name] = value
             return
-        for slot in [slot for slot in self.state if slot[1] == name and isinstance(slot[0], tuple)]:
-            self.state[slot] = merge(self.state[slot], value, self.short(("some", value.key, self.state[slot].key)))
+        for slot in [(each, name) for each in self.spaces]:  # it may be any
+            before = self.state.get(slot, NOTHING)
+            key = self.short(("some", space.key, value.key, before.key))
+            self.state[slot] = merge(before, value, key, space.flags & TAIL)
 
     def printed(self, items: Sequence[Item]) -> Value:
         """Things that were printed as a text."""
@@ -179,11 +182,15 @@ class Printer(Joiner):
         macro, _ = called.inner
         read = [*given]
         names, targets = self.blocks.uses(macro)
+        passed_on = self.blocks.passed_on(macro)
         for name in names:
             value = self.lookup(name)
-            read.append(value)
-            if value.shape == "namespace":
-                read += [member for slot, member in self.state.items() if slot[0] == value.inner]
+            if value.shape not in ("namespace", "other") or not value.raw & SPACES:
+                read.append(value)
+                continue
+            read.append(value if name in passed_on else replace(value, raw=value.raw & ~SPACES))
+            spaces = (value.inner,) if value.shape == "namespace" else self.spaces
+            read += [member for (space, _), member in self.state.items() if space in spaces]
         key = self.short(("recursive", id(macro), *[value.key for value in read]))
         found = opaque(key, read)
         if self.blocks.appends(macro):

@@ -16,6 +16,7 @@ from templatefix.analysis.jinjatree_values import (
     EMPTY,
     LISTS,
     NOTHING,
+    SPACES,
     UNDEFINED,
     UNPLACED,
     Assumptions,
@@ -71,6 +72,7 @@ class Holder(ABC):
         self.raw: dict[int, int] = {}  # of a node: what it was ever made of
         self.lists: dict[int, int] = {}  # of a node that makes lists: its bit
         self.appends = 0  # to lists, so far
+        self.spaces: dict[Hashable, None] = {}  # where the namespaces that were made keep their members
         self.globals = self._globals()
 
     def _globals(self) -> dict[str, Value]:
@@ -161,7 +163,9 @@ class Holder(ABC):
             return NOTHING
         if value.shape == "dict":
             return next((member for key, member in value.inner if key == name), NOTHING)
-        return opaque(self.short(("member", value.key, name)), (value,))
+        # What may be one of several namespaces has the member of any.
+        members = [self.state.get((space, name), NOTHING) for space in self.spaces] if value.raw & SPACES else []
+        return opaque(self.short(("member", value.key, name, *[each.key for each in members])), (value, *members))
 
     @staticmethod
     def _text_of_part(key: Hashable, value: Value) -> Value:
@@ -231,6 +235,10 @@ class Holder(ABC):
             return value.inner[index.known] if -len(value.inner) <= index.known < len(value.inner) else NOTHING
         if value.is_known and not isinstance(value.known, str):
             return NOTHING
+        if value.raw & SPACES and value.shape not in ("list", "dict"):
+            members = [member for (space, _), member in self.state.items() if space in self.spaces]
+            key = self.short(("item", value.key, index.key, *[member.key for member in members]))
+            return opaque(key, (value, index, *members))
         found = opaque(self.short(("item", value.key, index.key)), (value, index))
         if is_text(value) or (isinstance(index.known, int) and value.truth is True and value.shape == "other"):
             return replace(found, shape="string" if is_text(value) else "other")

@@ -165,6 +165,46 @@ def test_dependence_is_followed(text: str, place: str) -> None:
     assert opened(text + END) == [place]
 
 
+SPACES = "{% set a = namespace(y=0) %}{% set b = namespace(y=0) %}"
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("{% set c = a if messages | length > 300 else b %}{% set c.y = 1 %}{{ a.y }}", "{{ a.y }}"),
+        ("{% set c = a if messages | length > 300 else b %}{% set c.z = 1 %}{{ a.z }}", "{{ a.z }}"),
+        ("{% set c = a if tools[3] else b %}{% set c.y = messages | length %}{{ b.y }}", "{{ b.y }}"),
+        ("{% set c = a if tools[3] else b %}{% set a.y = messages | length %}{{ c.y }}", "{{ c.y }}"),
+        ("{% set c = [a, b][tools | length % 2] %}{% set a.y = messages | length %}{{ c['y'] }}", "{{ c['y'] }}"),
+        ("{% set a.y = messages | length %}{{ a[tools[0].x] }}", "{{ a[tools[0].x] }}"),
+        ("{% set c = a %}{% set a.y = messages | length %}{{ c.y }}", "{{ c.y }}"),
+    ],
+)
+def test_a_namespace_that_may_be_one_of_two(text: str, place: str) -> None:
+    assert opened(SPACES + text + TURNS) == [place]
+
+
+def test_namespaces_that_are_made_in_turn() -> None:
+    kept = "{% set a = namespace(x=none) %}{% for i in [1, 2] %}{% set n = namespace(y=i) %}WHAT{% endfor %}"
+    assert opened(kept.replace("WHAT", "{% set n.y = 3 %}{{ n.y }}") + TURNS) == []
+    assert opened(kept.replace("WHAT", "{% with %}{% set m = namespace(y=i) %}{{ m.y }}{% endwith %}") + TURNS) == []
+    with pytest.raises(TooComplex):
+        reading_of(kept.replace("WHAT", "{% if i == 1 %}{% set a.x = n %}{% endif %}") + "{{ a.x.y }}" + TURNS)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{% for x in [[messages[-1].content]] recursive %}{{ x if x is string else loop(x) }}{% endfor %}",
+        "{% macro a() %}{{ messages | length }}{% endmacro %}{% macro b() %}{% endmacro %}"
+        "{% set f = a if tools[3] else b %}{{ f() }}",
+    ],
+)
+def test_a_loop_within_itself_and_a_macro_that_may_be_another_are_too_complex(text: str) -> None:
+    with pytest.raises(TooComplex):
+        reading_of(text + TURNS)
+
+
 GROWN = "{% if WHAT | length > 40 %}Long.{% endif %}"
 
 
