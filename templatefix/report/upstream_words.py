@@ -63,9 +63,15 @@ def _cost(checked: Checked, finding: Finding) -> str:
         where = f"request {step + 1} of a loop of user turns and tool calls" if step else "the first request already"
         return f"It shows in {where}, with any weights: it is in the prompt, before a model reads it."
     fresh = cost.prompt_bytes - cost.kept_bytes
+    has = (
+        f"In a loop of user turns and tool calls, request {finding.step + 1} has a prompt of {cost.prompt_bytes} bytes"
+    )
+    if cost.when:
+        return (
+            f"{has}: a server with a prompt cache keeps {cost.kept_bytes} of them {cost.when}, and reads {fresh} again."
+        )
     return (
-        f"In a loop of user turns and tool calls, request {finding.step + 1} has a prompt of {cost.prompt_bytes} "
-        f"bytes, of which only the first {cost.kept_bytes} are those of the prompt before: a server with a prompt "
+        f"{has}, of which only the first {cost.kept_bytes} are those of the prompt before: a server with a prompt "
         f"cache has to read the other {fresh}."
     )
 

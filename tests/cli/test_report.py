@@ -14,6 +14,8 @@ from support.ollama_server import OllamaServer
 
 from templatefix.chat.go import GoChatTemplate
 from templatefix.chat.reading import read_request
+from templatefix.servers.standin import standin_bytes
+from templatefix.servers.tokenizer import Tokenizer, byte_level
 
 TURNS = "{{ range .Messages }}<{{ .Role }}>{{ .Content }}{{ range .ToolCalls }}{{ json .Function }}{{ end }}\n{{ end }}"
 STABLE = "{{ if .Tools }}<tools>{{ range .Tools }}{{ . }}{{ end }}</tools>{{ end }}\n" + TURNS
@@ -251,6 +253,13 @@ def test_a_jinja_template_that_drops_thinking(templatefix: Any) -> None:
     made = reported(templatefix, THOUGHTS, name="t.jinja")
     assert block(made, "diff")
     assert "The model sees other prompts than before: thinking that is kept." in made
+
+
+def test_a_cost_that_hangs_on_checkpoints_says_so(templatefix: Any, alone: Path) -> None:
+    metadata = {**byte_level(THOUGHTS).read().metadata, "tokenizer.chat_template": THOUGHTS}
+    (alone / "state.gguf").write_bytes(standin_bytes(Tokenizer(metadata), "recurrent"))
+    made = " ".join(templatefix("report", "state.gguf").out.split())
+    assert "a server with a prompt cache keeps 0 of them where no checkpoint fits" in made
 
 
 def test_a_jinja_template_that_nothing_mends(templatefix: Any) -> None:
