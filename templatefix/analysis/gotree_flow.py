@@ -132,7 +132,18 @@ class Conversation:
         return flow.widen(entry, self.node, 0)
 
     def _print(self, turn: Turn, items: tuple[Item, ...]) -> None:
-        self.printed.append(Item("turn", self.node, self.flow.via, (turn.role, keys(items)), 0, (items,)))
+        key = (self._when(turn), turn.role, keys(items))
+        self.printed.append(Item("turn", self.node, self.flow.via, key, 0, (items,)))
+
+    def _when(self, turn: Turn) -> str:
+        # When there is a message of the kind: from the start, as the last one, later, or after many others.
+        frame = self.flow.frame
+        if frame is not None and frame.high == 1:
+            return "last"
+        if turn.role == "system" or (self.whole and turn.index.is_known):
+            return "start"
+        start = self.coll.offset
+        return "later" if start is not None and start.high is not None and start.high <= 2 else "far"
 
     def _body(self, turn: Turn, low: int, high: int | None) -> tuple[Item, ...]:
         flow = self.flow

@@ -80,3 +80,21 @@ def holds(items: Sequence[Item]) -> int:
 def keys(items: Sequence[Item]) -> tuple[Hashable, ...]:
     """The keys of items."""
     return tuple([item.key for item in items])
+
+
+def grows(loop: Item) -> bool:
+    """Whether a loop over the conversation prints something for messages that are added."""
+    return any(turn.key[0] in ("later", "far") for part in loop.parts for turn in part)
+
+
+def prints_always(loop: Item) -> bool:
+    """Whether a loop over the conversation prints something for every message of a kind."""
+    turns = [turn for part in loop.parts for turn in part if turn.key[0] == "later"]
+    return any(item.kind in ("text", "print") for turn in turns for item in turn.parts[0])
+
+
+def stays(item: Item) -> bool:
+    """Whether any of what is printed has to be kept, as a generation tail has not."""
+    if item.kind == "turn" and item.key[0] != "last":
+        return True
+    return bool(holds((item,))) if not item.parts else any(stays(inner) for part in item.parts for inner in part)

@@ -18,8 +18,11 @@ from templatefix.analysis.gotree_items import (
     State,
     Suspect,
     Via,
+    grows,
     holds,
     keys,
+    prints_always,
+    stays,
 )
 from templatefix.analysis.gotree_values import Assumptions, Frame, Value, constant, integer, merge, root, unknown
 from templatefix.analysis.reading import TAIL, SuspectKind, TooComplex
@@ -62,7 +65,7 @@ class Walker(ABC):
     def run(self) -> tuple[Item, ...]:
         """Run the whole template and look for what stands behind the messages. Raises TooComplex."""
         items = self.body(self.tree.root, Scope(self.state["$"], {"$": "$"}))
-        self._behind(items, False)
+        self._outside(items, (), False)
         return tuple(items)
 
     # -- places -------------------------------------------------------------------------------------------------------
@@ -76,24 +79,49 @@ class Walker(ABC):
         role = self.frame.message.role if self.frame is not None else None
         self.record.suspects.setdefault((id(node), role, kind, shown), Suspect(node, role, kind, shown))
 
-    def _behind(self, items: Sequence[Item], seen: bool) -> bool:
-        for item in items:
+    def _outside(self, items: Sequence[Item], grown: tuple[Item, ...], kept: bool) -> tuple[Item, ...]:
+        """Note what moves outside the conversation, where something behind has to be kept, and what it moves itself.
+
+        `grown` are the loops before that print more when messages are added; gives those before what follows. `kept`
+        says whether something behind the items has to be kept.
+        """
+        behind = [kept]
+        for item in reversed(items[1:]):
+            behind.append(behind[-1] or stays(item))
+        for item, more in zip(items, reversed(behind), strict=False):
             outside = self.outside.get(id(item.node))
-            if outside is not None and not seen:
+            if outside is not None and (more or not grown):
                 self.record.suspects.setdefault((id(item.node), None, outside.kind, outside.shown), outside)
             if item.kind == "messages":
-                if seen:
-                    self.suspect(item.node, "behind")
-                # System messages stand first in every conversation: a loop that prints only these does not grow.
-                seen = seen or any(turn.key[0] != "system" for part in item.parts for turn in part)
-            elif item.kind == "if" or (item.kind == "range" and not seen):
-                arms = [self._behind(part, seen) for part in item.parts]  # every arm has to be looked into
-                seen = any(arms)
-                if seen and item.kind == "range":
-                    self._behind(item.parts[0], True)  # the next turn stands behind the messages of this one
-            elif seen and holds((item,)):
-                self.suspect(item.node, "behind")
-        return seen
+                if stays(item):
+                    self._pushed(item, grown)
+                grown = (*grown, item) if grows(item) and item not in grown else grown
+            elif item.kind == "range":
+                more = more or stays(item)
+                first, grown = grown, self._arms_outside(item, grown, more)
+                if len(grown) > len(first):
+                    self._arms_outside(item, grown, more)  # the next turn stands behind this one
+            elif item.kind == "if":
+                grown = self._arms_outside(item, grown, more)
+            elif holds((item,)):
+                self._pushed(item, grown)
+        return grown
+
+    def _arms_outside(self, item: Item, grown: tuple[Item, ...], kept: bool) -> tuple[Item, ...]:
+        # Every arm has to be looked into.
+        found = [each for part in item.parts for each in self._outside(part, grown, kept)]
+        return (*grown, *[each for index, each in enumerate(found) if each not in (*grown, *found[:index])])
+
+    def _pushed(self, item: Item, grown: tuple[Item, ...]) -> None:
+        # What stands behind loops that go on printing. Of one that prints now and then, the loop itself is the place.
+        for loop in grown:
+            if prints_always(loop):
+                # What stands between moves with it.
+                start, end = loop.node.span.end, item.node.span.end
+                self.suspect(item.node, "behind", Span(start, end) if start < end else None)
+            else:
+                found = Suspect(loop.node, None, "loop", item.node.span)
+                self.record.suspects.setdefault((id(loop.node), None, found.kind, found.shown), found)
 
     # -- lists and branches -------------------------------------------------------------------------------------------
 

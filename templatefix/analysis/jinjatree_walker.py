@@ -103,14 +103,16 @@ class Walker(Printer):
             behind.append(behind[-1] or _stays(item))
         for item, more in zip(items, reversed(behind), strict=False):
             if item.moves and (more or not grown):
-                self.suspect(item, "loop" if item.kind == "messages" else None)
+                self.suspect(item)
             if item.kind == "messages":
                 if _stays(item):
                     self._pushed(item, grown)
                 grown = (*grown, item) if _grows(item) and item not in grown else grown
             elif item.kind == "loop":
-                for _ in range(2):  # the next turn stands behind this one
-                    grown = self._arms_outside(item, grown, more or _stays(item))
+                more = more or _stays(item)
+                first, grown = grown, self._arms_outside(item, grown, more)
+                if len(grown) > len(first):
+                    self._arms_outside(item, grown, more)  # the next turn stands behind this one
             elif item.parts:
                 grown = self._arms_outside(item, grown, more)
             elif holds((item,)):
@@ -126,7 +128,10 @@ class Walker(Printer):
         # What stands behind loops that go on printing. Of one that prints now and then, the loop itself is the place.
         for loop in grown:
             if any(turn.decider == "later" and _prints(turn.parts[0]) for part in loop.parts for turn in part):
-                self.suspect(item, "behind")
+                span = self._gate(item)
+                start, end = loop.span.end, max(span.end, item.span.end)
+                # What stands between moves with it.
+                self.record.places.add(Place(span, "behind", Span(start, end) if start < end else item.span))
             else:
                 self.record.places.add(Place(loop.span, "loop", item.span))
 

@@ -110,6 +110,66 @@ def test_dependence_is_followed(text: str, suspect: str) -> None:
     assert opened(text) == [suspect]
 
 
+TURNS = HEAD + BODY + "{{ end }}"
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        '{{ range .Messages }}{{ if eq .Content "zanzibar" }}[flag]{{ end }}{{ end }}',
+        '{{ range .Messages }}{{ if and (eq .Role "tool") (eq .Content "zanzibar") }}[flag]{{ end }}{{ end }}',
+        '{{ range .Messages }}{{ if eq .Content "zanzibar" }}[flag]{{ break }}{{ end }}{{ end }}',
+        "{{ range $i, $m := .Messages }}{{ if lt $i 300 }}{{ continue }}{{ end }}[flag]{{ end }}",
+        "{{ range $i, $m := .Messages }}{{ if gt $i 300 }}[flag]{{ break }}{{ end }}{{ end }}",
+        '{{ range .Tools }}{{ range $.Messages }}{{ if eq .Content "zanzibar" }}[flag]{{ end }}{{ end }}{{ end }}',
+    ],
+)
+def test_a_loop_that_prints_now_and_then_is_not_the_conversation(head: str) -> None:
+    analysis = analyse(GoChatTemplate("{{ json .Tools }}\n" + head + "\n" + TURNS))
+    assert analysis.verdict == "stable"
+    assert analysis.disagreement == ("line 2 depends on later messages as it reads, but no loop shows it",)
+
+
+@pytest.mark.parametrize("what", ["json .Tools", "(index .Messages 0).Content", ".System"])
+def test_what_rarely_comes_behind_the_conversation_is_said(what: str) -> None:
+    after = '{{ if eq (index .Messages 0).Content "zanzibar" }}{{ WHAT }}{{ end }}'.replace("WHAT", what)
+    analysis = analyse(GoChatTemplate("{{ json .Tools }}" + TURNS + "\n" + after))
+    assert analysis.verdict == "stable"
+    assert analysis.disagreement == ("line 2 depends on later messages as it reads, but no loop shows it",)
+
+
+@pytest.mark.parametrize("what", ["json .Tools", "(index .Messages 0).Content", ".System"])
+def test_a_loop_is_looked_for_that_brings_it(what: str) -> None:
+    after = "\n{{ if gt (len .Messages) 300 }}{{ WHAT }}{{ end }}".replace("WHAT", what)
+    analysis = analyse(GoChatTemplate("{{ json .Tools }}" + TURNS + after))
+    assert (analysis.verdict, analysis.disagreement) == ("unstable", ())
+
+
+def test_what_moves_in_front_of_the_conversation_is_found_behind_another_loop() -> None:
+    head = '{{ range .Messages }}{{ if eq .Content "zanzibar" }}[flag]{{ end }}{{ end }}'
+    assert opened(head + "{{ len .Messages }}" + TURNS)[-1] == "{{ len .Messages }}"
+
+
+def test_loops_in_loops_are_looked_through_once() -> None:
+    around = "{{ range .Tools }}x" * 35
+    assert opened(around + "{{ end }}" * 35 + TURNS) == []
+    text = TURNS + around + "{{ json $.Tools }}" + "{{ end }}" * 35
+    assert opened(text) == ["{{ json $.Tools }}"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        TURNS + '{{ if eq (index .Messages 0).Content "zanzibar" }}Note.{{ end }}',
+        "{{ range $i, $m := .Messages }}{{ if eq $i 0 }}{{ .Content }}{{ end }}{{ end }}" + TURNS,
+        '{{ range .Messages }}{{ if eq .Role "system" }}{{ .Content }}{{ end }}{{ end }}' + TURNS,
+    ],
+)
+def test_text_behind_the_conversation_and_a_loop_that_does_not_grow_are_free(text: str) -> None:
+    analysis = analyse(GoChatTemplate("{{ json .Tools }}" + text))
+    assert (analysis.verdict, analysis.disagreement) == ("stable", ())
+
+
 @pytest.mark.parametrize(
     "text",
     [
