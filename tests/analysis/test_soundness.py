@@ -158,16 +158,31 @@ AHEAD = (
     "{{ range .Tools }}{{ $x }}{{ if $y }}{{ $x = print $w $x }}{{ end }}{{ end }}",
     "{{ $all = slice .Messages 1 }}",
     "{{ range slice .Messages 1 }}{{ if .ToolCalls }}{{ $x = .Role }}{{ end }}{{ else }}none{{ end }}",
+    '{{ range .Messages }}{{ if eq .Content "continue" }}[flag]{{ $y = true }}{{ end }}{{ end }}',
+    '{{ range .Messages }}{{ if eq .Role "tool" }}[flag]{{ break }}{{ end }}{{ end }}',
+    "{{ range $j, $k := .Messages }}{{ if lt $j 6 }}{{ continue }}{{ end }}x{{ end }}"
+    "{{ if gt (len .Messages) 9 }}y{{ end }}",
+    '{{ range $j, $k := .Messages }}{{ if or (eq $j 0) (eq .Role "system") }}{{ .Content }}{{ end }}{{ end }}',
+)
+BEHIND = (
+    *("", "", "{{ len .Messages }}", "{{ if $y }}note{{ end }}"),
+    '{{ if eq (index .Messages 0).Content "continue" }}{{ json .Tools }}{{ end }}',
+    "{{ if gt (len .Messages) 7 }}{{ .System }}{{ end }}",
+    "{{ range $i, $m := .Messages }}{{ if eq (len (slice $.Messages $i)) 1 }}{{ .Role }}{{ end }}{{ end }}",
 )
 
 
 @given(
-    ahead=st.sampled_from(AHEAD), body=turns, end=st.sampled_from(("", "\n", "{{ .Content }}\n")), seed=st.integers(0)
+    ahead=st.sampled_from(AHEAD),
+    body=turns,
+    end=st.sampled_from(("", "\n", "{{ .Content }}\n")),
+    behind=st.sampled_from(BEHIND),
+    seed=st.integers(0),
 )
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-def test_loops_within_and_variables(ahead: str, body: str, end: str, seed: int) -> None:
+def test_loops_within_and_variables(ahead: str, body: str, end: str, behind: str, seed: int) -> None:
     text = VARIABLES + PRELUDE + ahead + "{{ range $i, $m := .Messages }}<{{ .Role }}>" + body + end
-    template = GoChatTemplate(text + "{{ end }}<assistant>{{ $x }}")
+    template = GoChatTemplate(text + "{{ end }}" + behind + "<assistant>{{ $x }}")
     try:
         if read(template.tree).suspects:
             return
