@@ -9,8 +9,8 @@ from jinja2 import nodes
 
 from templatefix.analysis.jinjatree_blocks import Block, Blocks
 from templatefix.analysis.jinjatree_flow import Flow
+from templatefix.analysis.jinjatree_loops import Record
 from templatefix.analysis.jinjatree_values import Assumptions, Item, walk
-from templatefix.analysis.jinjatree_walker import Record
 from templatefix.analysis.reading import TAIL, Place, Site, TooComplex
 from templatefix.chat.jinja import JinjaChatTemplate
 from templatefix.gotemplate.source import Span

@@ -7,7 +7,7 @@ import pytest
 from templatefix.analysis.jinjatree import JinjaReading, assumed, read_jinja
 from templatefix.analysis.jinjatree_blocks import Blocks
 from templatefix.analysis.jinjatree_flow import Flow
-from templatefix.analysis.jinjatree_walker import Record
+from templatefix.analysis.jinjatree_loops import Record
 from templatefix.analysis.reading import DATE, SYSTEM, TOOLS, TooComplex
 from templatefix.chat.jinja import JinjaChatTemplate
 from templatefix.chat.jinja_values import Caps
