@@ -17,6 +17,7 @@ from templatefix.rewrite.conditions import Conditions
 from templatefix.rewrite.destinations import Destinations, Move
 from templatefix.rewrite.layout import Layout
 from templatefix.rewrite.operands import conjuncts, single
+from templatefix.rewrite.said import Said
 from templatefix.rewrite.segments import Segment, Segments
 from templatefix.rewrite.standing import words_between_marks
 from templatefix.rewrite.surgery import Surgeon
@@ -74,7 +75,8 @@ class Candidates:
         self.layout = Layout(tree)
         self.surgeon = Surgeon(tree)
         self.conditions = Conditions(self.layout, self.surgeon)
-        self.segments = Segments(self.layout, self.surgeon)
+        self.said = Said(self.layout)
+        self.segments = Segments(self.layout, self.surgeon, self.said)
         self.destinations = Destinations(self.layout, self.surgeon, self.conditions)
         self.trailing = Trailing(self.layout, self.surgeon, self.conditions)
         self.placement = placement
@@ -193,6 +195,7 @@ class Candidates:
                 at_first.setdefault(id(gate), gate)
         segments = [self.segments.segment(carrier) for carrier in carriers]
         first, edits = self._first(loop)
+        edits += self._whatever_is_said(carriers)
         framed = segments[0]
         if framed is not None and framed.frame and framed.gate is not None:
             # The instructions at the first turn, the frame round the text at every turn.
@@ -212,6 +215,11 @@ class Candidates:
                 for gate in chosen.values():
                     plain += self.conditions.at_first(gate, when)
                 yield Candidate(tuple(plain), (), (), "first-user", "tool text fixed at the first user turn")
+
+    def _whatever_is_said(self, carriers: list[Node]) -> list[Edit]:
+        """Let branches round tool text alone, or in it, be taken whatever the message says when tools are given."""
+        branches = {id(b): b for c in carriers for b in self.segments.branches(c) if not self.layout.prints_message(b)}
+        return [e for b in branches.values() for part in self.said.parts(b) for e in self.conditions.free(b, part)]
 
     def _first(self, loop: RangeNode) -> tuple[str, list[Edit]]:
         index = self.conditions.index_of(loop)

@@ -63,6 +63,15 @@ class Conditions:
                 edits.append(self.put(branch.pipe, part, either))
         return edits
 
+    def free(self, branch: BranchNode, part: Node) -> list[Edit]:
+        """Ask a conjunct that asks for nothing that follows only where no tools are given."""
+        call = call_of(branch.pipe)
+        if call is None or self.layout.moving(part):
+            return []
+        if len(call[1]) > 2 and self._is_beside_tools(branch.pipe, part):  # what asks for the place stays beside it
+            return self.drop(branch.pipe, part)
+        return [self.put(branch.pipe, part, f"or $.Tools {self.text(part)}")]
+
     def put(self, pipe: PipeNode, part: Node, text: str) -> Edit:
         """Put an expression in the place of a part of a condition."""
         if part is pipe:

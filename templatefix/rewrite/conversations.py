@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from templatefix.analysis.loops import Loop, Message, requests_of
 from templatefix.chat.request import Request
@@ -106,6 +106,28 @@ def generated_talks(count: int, seed: int = 0) -> tuple[Loop, ...]:
             messages.append({"role": "assistant", "content": maker.text()})
         messages.append({"role": "user", "content": maker.text()})
         loops.append(Loop(f"generated-talk-{seed + index}", requests_of(messages, ()), True))
+    return tuple(loops)
+
+
+_ODD: Final = ("", " \n ")  # what a user may send as well: nothing, and white space
+_PIXEL: Final = "R0lGODlhAQABAAAAACw="  # the beginning of a GIF of one point
+
+
+def odd_loops(images: bool) -> tuple[Loop, ...]:
+    """Short loops with odd texts of the user, first and later on; with `images` one that begins with an image alone."""
+    openings: list[dict[str, Any]] = [{"role": "user", "content": text} for text in _ODD]
+    if images:
+        openings.append({"role": "user", "content": "", "images": [_PIXEL]})
+    loops: list[Loop] = []
+    for index, opening in enumerate(openings):
+        maker = Generator(40_000 + index)
+        tools = [maker.tool()]
+        answer = {"role": "assistant", "content": maker.text()}
+        first, last = {"role": "user", "content": maker.text()}, {"role": "user", "content": maker.text()}
+        system = {"role": "system", "content": maker.text()}
+        talks = {"at the start": [opening, answer, last], "later on": [system, first, answer, opening, answer, last]}
+        for where, messages in talks.items():
+            loops.append(Loop(f"odd-text-{index + 1} {where}", requests_of(messages, tools), False))
     return tuple(loops)
 
 

@@ -14,6 +14,8 @@ from templatefix.chat.rendering import Piece
 from templatefix.gotemplate.edits import Edit
 from templatefix.gotemplate.source import Span
 from templatefix.rewrite.candidates import Placement
+from templatefix.rewrite.decisions import Decision
+from templatefix.rewrite.jinja_said import JinjaSaid
 from templatefix.rewrite.jinja_tags import Arm, Branch, ForLoop, JinjaTags, Tag
 
 _SHOWN: Final = 12  # pieces behind the first difference that are looked at
@@ -125,14 +127,17 @@ class JinjaCandidates:
     def _tools(self, branch: Branch, tag: Tag, operand: Span, loop: ForLoop) -> Iterator[JinjaCandidate]:
         line = self.source.position(tag.span.start).line
         if self.placement == "system" and len(branch.arms) == 1:
+            freed = self._edited(branch.span, self._dropped(tag, [operand, *self._texts(tag, operand)]))
             yield JinjaCandidate(
                 f"the tools of line {line} in front of the first turn",
-                (*self._cut(branch.span), self._before(loop, self._without(branch, tag, operand))),
+                (*self._cut(branch.span), self._before(loop, freed)),
                 "system",
             )
         prelude, first = self._first_user(loop)
         yield JinjaCandidate(
-            f"the tools of line {line} at the first user turn", (*prelude, Edit(operand, first)), "first-user"
+            f"the tools of line {line} at the first user turn",
+            (*prelude, Edit(operand, first), *self._dropped(tag, self._texts(tag, operand))),
+            "first-user",
         )
 
     def _system(self, tag: Tag, operand: Span, loop: ForLoop) -> Iterator[JinjaCandidate]:
@@ -223,26 +228,49 @@ class JinjaCandidates:
             return Edit(Span(at, at), f"{text}\n")
         return Edit(Span(at, at), text.replace("\n{%-", "{%").replace("{%-", "{%", 1))
 
-    def _without(self, branch: Branch, tag: Tag, operand: Span) -> str:
-        """A branch as written, but that one part of its condition is not asked."""
-        whole = self.source.slice(branch.span)
-        conjuncts = self.tags.conjuncts(tag)
-        at = next((i for i, each in enumerate(conjuncts) if each.contains(operand)), None)
-        assert tag.expression is not None
-        if at is None or len(conjuncts) == 1:
-            cut, put = operand, "true"
-        elif at:
-            cut, put = Span(conjuncts[at - 1].end, conjuncts[at].end), ""
-        else:
-            cut, put = Span(conjuncts[0].start, conjuncts[1].start), ""
-        if at is not None and len(conjuncts) > 1 and not self._all_of(conjuncts[at], operand):
-            cut, put = operand, "true"
-        data, start = whole.encode("utf-8", "surrogateescape"), branch.span.start
-        made = data[: cut.start - start] + put.encode() + data[cut.end - start :]
-        return made.decode("utf-8", "surrogateescape")
+    def _texts(self, tag: Tag, beside: Span) -> list[Span]:
+        """The conjuncts of a condition, but for one part of it, that depend on what a message says."""
+        said = [part for part in self.tags.conjuncts(tag) if not part.contains(beside)]
+        return [
+            part
+            for part in said
+            if self._said.decision(self._said.expression(self.source.slice(part))) is Decision.SAID
+        ]
 
-    def _all_of(self, conjunct: Span, operand: Span) -> bool:
-        return self.source.slice(conjunct).strip("() \n\t") == self.source.slice(operand).strip("() \n\t")
+    @cached_property
+    def _said(self) -> JinjaSaid:
+        return JinjaSaid(self.tags)
+
+    def _dropped(self, tag: Tag, parts: Sequence[Span]) -> list[Edit]:
+        """Ask no more for some parts of a condition: conjuncts go, what stands deeper in it is taken for true."""
+        conjuncts = self.tags.conjuncts(tag)
+        gone = [each for each in conjuncts if any(self._all_of(each, part) for part in parts)]
+        edits = [Edit(part, "true") for part in parts if not any(each.contains(part) for each in gone)]
+        if len(gone) == len(conjuncts):
+            return [*edits, Edit(Span(conjuncts[0].start, conjuncts[-1].end), "true")]
+        leading = True
+        for before, each, after in zip([None, *conjuncts], conjuncts, [*conjuncts[1:], None], strict=False):
+            if each not in gone:
+                leading = False
+            elif leading and after is not None:
+                edits.append(Edit(Span(each.start, after.start), ""))
+            elif before is not None:
+                edits.append(Edit(Span(before.end, each.end), ""))
+        return edits
+
+    def _edited(self, span: Span, edits: Sequence[Edit]) -> str:
+        """A part of the source with edits."""
+        data, at, made = self.source.data, span.start, b""
+        for edit in sorted(edits, key=lambda each: each.span.start):
+            made += data[at : edit.span.start] + edit.replacement.encode("utf-8", "surrogateescape")
+            at = edit.span.end
+        return (made + data[at : span.end]).decode("utf-8", "surrogateescape")
+
+    def _all_of(self, conjunct: Span, part: Span) -> bool:
+        return conjunct.contains(part) and self._bare(conjunct) == self._bare(part)
+
+    def _bare(self, span: Span) -> str:
+        return self.source.slice(span).strip("() \n\t")
 
     def _trims(self, tag: Span, *, left: bool) -> bool:
         data = self.source.data

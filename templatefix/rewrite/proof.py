@@ -14,11 +14,12 @@ from templatefix.analysis.stability import LoopRun, Step, run_loop
 from templatefix.chat.rendering import ChatTemplate, RenderError, Rendering
 from templatefix.chat.request import Request
 from templatefix.rewrite.conserved import compare_first, compare_step, vocabulary
-from templatefix.rewrite.conversations import generated_chats, generated_loops, generated_talks, pondering
+from templatefix.rewrite.conversations import generated_chats, generated_loops, generated_talks, odd_loops, pondering
 from templatefix.rewrite.frames import frame_lost
 from templatefix.rewrite.kept import Kept, explained
 from templatefix.rewrite.spending import WORK
 from templatefix.rewrite.standing import demands, lost_at, printed_mark
+from templatefix.rewrite.tools_kept import no_more_once, not_always_once, not_once, taken_by_texts
 from templatefix.rewrite.traits import KEEPS, derived_traits, names_used, server_of, thinks
 from templatefix.rewrite.words import Word, words_of
 
@@ -124,6 +125,11 @@ class Baseline:
         return self.run(self.template, self.others)
 
     @cached_property
+    def odd_runs(self) -> tuple[LoopRun, ...]:
+        """Loops with odd texts, rendered as a server would."""
+        return self.run(self.template, odd_loops(self.template.kind == "go")) if self.tools else ()
+
+    @cached_property
     def chats(self) -> tuple[tuple[Request, Rendering | RenderError], ...]:
         """Requests without tools, each with what the template makes of it."""
         requests: list[Request] = []
@@ -206,7 +212,7 @@ def _checks(
     others = base.other_runs if same else base.run(variant, base.others)
     yield "prefix_stable", _prefix_stable(base, runs, others)
     yield "no_tools_identical", _no_tools_identical(base, variant, added)
-    yield "tools_once", _tools_once(base, runs, others)
+    yield "tools_once", _tools_once(base, variant, runs, others)
     yield "messages_kept", _messages_kept(base, runs, others)
     yield "conserved", _conserved(base, runs, dropped, added)
     if patch_again is not None:
@@ -286,33 +292,15 @@ def _worse(before: LoopRun, after: LoopRun) -> str | None:
     return None
 
 
-def _passed(step: Step, which: int = 0) -> str:
-    """The text of a pass over the definitions, as it stands in the prompt."""
-    found = step.passes[which]
-    return "".join([piece.text for piece in step.rendering.pieces[found.first : found.last + 1]])
-
-
-def _tools_once(base: Baseline, runs: Sequence[LoopRun], others: Sequence[LoopRun]) -> Check:
-    renders = 0
-    for before, run in zip(base.runs, runs, strict=True):
-        known = next((_passed(step) for step in before.steps if step.tools), None)
-        for step in run.steps:
-            renders += 1
-            if step.tools != int(base.tools):
-                return Check(
-                    False, renders, f"loop {run.loop.name}, step {step.index}: the tools stand {step.tools} times"
-                )
-            text = _passed(step) if step.tools else known
-            if known is not None and text != known:
-                return Check(False, renders, f"loop {run.loop.name}, step {step.index}: the definitions differ")
-            known = text
-    for before, run in zip(base.other_runs, others, strict=True):
-        for old, step in zip(before.steps, run.steps, strict=False):
-            renders += 1
-            if old.tools == 1 and step.tools != 1:
-                reason = f"loop {run.loop.name}, step {step.index}: the tools stand {step.tools} times"
-                return Check(False, renders, reason)
-    return Check(True, renders)
+def _tools_once(base: Baseline, variant: ChatTemplate, runs: Sequence[LoopRun], others: Sequence[LoopRun]) -> Check:
+    odd = base.run(variant, [run.loop for run in base.odd_runs])
+    reason = (
+        not_once(base.runs, runs, int(base.tools))
+        or no_more_once(base.other_runs, others)
+        or (taken_by_texts(base.runs, variant, runs) if base.tools else None)
+        or not_always_once(base.odd_runs, odd)
+    )
+    return Check(reason is None, sum(len(run.steps) for run in (*runs, *others, *odd)), reason)
 
 
 def _messages_kept(base: Baseline, runs: Sequence[LoopRun], others: Sequence[LoopRun]) -> Check:

@@ -19,8 +19,10 @@ from templatefix.gotemplate.nodes import (
     WithNode,
 )
 from templatefix.gotemplate.visitor import walk
+from templatefix.rewrite.decisions import Decision
 from templatefix.rewrite.layout import Layout, is_blank
 from templatefix.rewrite.operands import conjuncts, path_of, single
+from templatefix.rewrite.said import Said
 from templatefix.rewrite.surgery import Surgeon
 from templatefix.rewrite.words import split_text
 
@@ -45,9 +47,10 @@ class Segment:
 class Segments:
     """Finds the tool text of one template."""
 
-    def __init__(self, layout: Layout, surgeon: Surgeon) -> None:
+    def __init__(self, layout: Layout, surgeon: Surgeon, said: Said) -> None:
         self.layout = layout
         self.surgeon = surgeon
+        self.said = said
 
     def carriers(self) -> list[Node]:
         """The outermost nodes that print definitions and nothing of a message or of the system text."""
@@ -89,8 +92,12 @@ class Segments:
 
     def gates(self, node: Node) -> list[BranchNode]:
         """The branches in and around a node whose conditions ask for what follows."""
+        return [branch for branch in self.branches(node) if self.layout.moving(branch.pipe)]
+
+    def branches(self, node: Node) -> list[BranchNode]:
+        """The branches in and around a node."""
         around: list[Node] = [*walk(node), *[owner for owner, _ in self.layout.ancestors(node)]]
-        return [n for n in around if isinstance(n, (IfNode, WithNode)) and self.layout.moving(n.pipe)]
+        return [n for n in around if isinstance(n, (IfNode, WithNode))]
 
     def segment(self, carrier: Node) -> Segment | None:
         """The tool text around a carrier; None where conditions of its own keep it where it is."""
@@ -158,6 +165,7 @@ class Segments:
             self.layout.is_tools(operand)
             or self.layout.truth(part, True) is True
             or self.layout.moving(part)
+            or self.said.decision(part) is Decision.SAID
             or any(path_of(each)[-1:] == ("Role",) for each in walk(part))
         )
 
