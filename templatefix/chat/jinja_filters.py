@@ -10,6 +10,7 @@ from jinja2 import TemplateRuntimeError, Undefined
 from jinja2.filters import FILTERS as jinja_filters
 
 from templatefix.chat.jinja_json import mark_of, to_json
+from templatefix.chat.jinja_layout import DIGITS
 from templatefix.chat.jinja_text import LONGEST, Mark, Text, TooLong, join_texts, marked, plain
 from templatefix.chat.jinja_values import wrapped
 from templatefix.chat.rendering import is_of_tools
@@ -166,15 +167,15 @@ def _indent(value: Any, width: int = 4, first: bool = False, blank: bool = False
 
 
 def _int(value: Any, default: Any = 0, base: int = 10) -> Any:
-    if isinstance(value, str) and len(value) > _DIGITS:
-        raise TemplateRuntimeError(f"template: more than {_DIGITS} characters of a number")
+    if isinstance(value, str) and len(value) > DIGITS:
+        raise TemplateRuntimeError(f"template: more than {DIGITS} characters of a number")
     found = jinja_filters["int"](value, default, base)
     return wrapped(found) if found.__class__ is int else found
 
 
 def _round(value: Any, precision: int = 0, method: Any = "common") -> Any:
-    if abs(precision) > _DIGITS:
-        raise TemplateRuntimeError(f"template: more than {_DIGITS} digits of a number")
+    if abs(precision) > DIGITS:
+        raise TemplateRuntimeError(f"template: more than {DIGITS} digits of a number")
     return jinja_filters["round"](value, precision, method)
 
 
@@ -185,7 +186,6 @@ def _sum(environment: Any, value: Any, attribute: Any = None, start: Any = 0) ->
     return jinja_filters["sum"](environment, value, attribute, start)
 
 
-_DIGITS: Final = 300  # of a number; a float has no more
 _LAZY: Final = ("map", "select", "reject", "selectattr", "rejectattr", "reverse", "unique")
 # Filters of jinja2's own that need no change; the rest of them the server's engine does not know.
 KEPT: Final = (

@@ -14,6 +14,7 @@ from jinja2 import Environment, TemplateSyntaxError
 from templatefix.gotemplate.source import Source, Span
 
 MOST: Final = 100_000  # tokens; the largest templates that people have need a tenth
+DIGITS: Final = 300  # of a number; a float has no more
 _BREAK: Final = re.compile(r"\r\n?")
 _OPEN: Final = ("block_begin", "variable_begin", "raw_begin", "comment_begin")
 _CLOSE: Final = ("block_end", "variable_end", "raw_end", "comment_end")
@@ -47,6 +48,8 @@ class Layout:
             self.tokens.append(LaidToken(kind, text, at))
             if len(self.tokens) > MOST:
                 raise TemplateSyntaxError(f"template: more than {MOST} tokens", line)
+            if kind in ("integer", "float") and len(text) > DIGITS:
+                raise TemplateSyntaxError(f"template: more than {DIGITS} digits of a number", line)
             at += len(text)
 
     @cached_property

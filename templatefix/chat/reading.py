@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from codecs import BOM_UTF8
 from collections.abc import Mapping
 from typing import Any, Final, NoReturn
 
@@ -13,6 +14,7 @@ from templatefix.chat.request import Request
 
 _HALF: Final = re.compile(rb"\\u[dD][89a-fA-F]")
 _LONE: Final = re.compile("[\ud800-\udfff]")
+_SHORT: Final = 20  # digits of a number that are shown
 _LISTS: Final = ("messages", "tools")
 _NAMES: Final = {dict: "an object", list: "an array", str: "a string", bool: "a boolean", type(None): "null"}
 
@@ -22,7 +24,8 @@ class BadRequest(ValueError):
 
 
 def read_json(data: bytes) -> Any:
-    """The value of a JSON text; raises BadRequest with the place where the text is wrong."""
+    """The value of a JSON text, which a byte order mark may open; raises BadRequest with the place of an error."""
+    data = data.removeprefix(BOM_UTF8)
     try:
         return orjson.loads(data)
     except orjson.JSONDecodeError:
@@ -80,7 +83,15 @@ def _no_number(name: str) -> NoReturn:
     raise ValueError(f"{name} is no number")
 
 
-_DECODER: Final = json.JSONDecoder(parse_constant=_no_number)
+def _number(digits: str) -> Any:
+    try:
+        return orjson.loads(digits)
+    except orjson.JSONDecodeError:
+        short = digits if len(digits) <= _SHORT else f"{digits[:_SHORT]}…"
+        raise ValueError(f"the number {short} is too large") from None
+
+
+_DECODER: Final = json.JSONDecoder(parse_constant=_no_number, parse_float=_number, parse_int=_number)
 
 
 def _whole(value: Any) -> Any:

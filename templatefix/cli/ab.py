@@ -40,7 +40,8 @@ def run(
         typer.Option(metavar="FILE", help="Send a recorded session again; see: templatefix trace record."),
     ] = None,
     size: Annotated[
-        int | None, typer.Option(metavar="TOKENS", min=200, help="Tools and system text of about this size.")
+        int | None,
+        typer.Option(metavar="TOKENS", min=200, max=1_000_000, help="Tools and system text of about this size."),
     ] = None,
     repeat: Annotated[int, typer.Option(metavar="N", min=1, max=1000, help="Measure so many times.")] = 1,
     attention: Annotated[
@@ -49,7 +50,10 @@ def run(
     checkpoints: Annotated[
         int | None,
         typer.Option(
-            metavar="N", min=0, help="States of a window or recurrent memory to go back to (default: the engine's)."
+            metavar="N",
+            min=0,
+            max=1_000_000,
+            help="States of a window or recurrent memory to go back to (default: the engine's).",
         ),
     ] = None,
     weights: Annotated[

@@ -32,6 +32,7 @@ _MESSAGES = frozenset((b"loading ", b"truncati", b"starting", b"template", b"log
 _BLOCK = 1 << 20  # bytes
 _BROKEN = (EOFError, gzip.BadGzipFile, zlib.error)
 _ROTATED = re.compile(r"^(?P<stem>.+?)(?:-(?P<dash>\d+))?\.(?P<kind>log|txt)(?:\.(?P<dot>\d+))?(?:\.gz)?$")
+_HUGE = re.compile(r"\d{40}")  # larger than any figure; few digests of a file have as many digits in a row
 _LOG_LINE = re.compile(
     rb"^(?:\[\d+\] )?(?:[\d.]+ [DIWE] )?(?:slot|srv|llama|print_info|load)\S*\s|^time=\S+ level=|^\[GIN\] |"
     rb"\[update_slots\]|\"slot_id\"|prompt eval time"
@@ -76,7 +77,13 @@ def _read(paths: Sequence[Path]) -> LogRead:
         told = _Told(name)
         with opened_log(path, told.whole) as file:
             for number, line in _telling(file, told):
-                read.items += [(name, _named(item, name)) for item in reader.feed(line, number)]
+                if _HUGE.search(line):
+                    told.add(number, "a line with a number that is too large")
+                    continue
+                try:
+                    read.items += [(name, _named(item, name)) for item in reader.feed(line, number)]
+                except ValueError:
+                    told.add(number, "a line with a figure that is no number")
         read.unread += told.unread()
     read.items += [(read.sources[-1], item) for item in reader.end()]
     for source, item in read.items:

@@ -96,7 +96,8 @@ def _read_dump(path: Path, sources: Sources) -> None:
     try:
         body = json.loads(path.read_bytes().decode("utf-8", "replace"))
     except ValueError as error:
-        sources.unread.append(Unread(str(path), 0, f"a request dump that is not JSON: {error}"))
+        reason = str(error) if isinstance(error, json.JSONDecodeError) else "a number in it is too large"
+        sources.unread.append(Unread(str(path), 0, f"a request dump that is not JSON: {reason}"))
         return
     api = _PATHS.get(found[3], "")
     exchange = exchange_of(api, body, (), str(path)) if isinstance(body, dict) else None

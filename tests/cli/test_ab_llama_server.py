@@ -85,6 +85,15 @@ def test_a_state_that_cannot_go_back_loses_the_whole_prompt(templatefix: Any, fi
             ("--checkpoints", "1", "--url", "http://127.0.0.1:9"),
             "--checkpoints is for an engine started for this run: --engine embedded, or --server-bin",
         ),
+        (
+            ("--checkpoints", "9" * 20),
+            f"Invalid value for '--checkpoints': {'9' * 20} is not in the range 0<=x<=1000000; "
+            "see: templatefix ab --help",
+        ),
+        (
+            ("--size", "9" * 20),
+            f"Invalid value for '--size': {'9' * 20} is not in the range 200<=x<=1000000; see: templatefix ab --help",
+        ),
     ],
 )
 def test_what_cannot_be_started_is_said(templatefix: Any, files: Path, given: tuple[str, ...], said: str) -> None:

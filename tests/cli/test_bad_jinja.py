@@ -196,3 +196,12 @@ def test_jinja_that_is_taken_for_go_is_told_apart(templatefix: Any) -> None:
     assert done.code == 2
     assert "(a Jinja template is read with --as jinja)" in done.err
     assert templatefix("check", "--as", "jinja", "-", stdin=MOVING.encode()).code == 1
+
+
+@pytest.mark.parametrize("command", ["check", "patch"])
+def test_a_number_with_thousands_of_digits(templatefix: Any, alone: Path, command: str) -> None:
+    (alone / "long.jinja").write_text("a\n{{ " + "9" * 5000 + " }}")
+    done = templatefix(command, "long.jinja")
+    assert done.code == 2
+    assert "template: more than 300 digits of a number" in done.out + done.err
+    assert "fault in templatefix" not in done.err

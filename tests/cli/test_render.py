@@ -203,6 +203,22 @@ def test_batch_goes_on_behind_lines_that_cannot_be_read(templatefix: Any) -> Non
     assert len(problems) == 3
 
 
+def test_batch_knows_no_number_that_json_cannot_hold(templatefix: Any) -> None:
+    long = b"9" * 5000
+    stdin = b'{"id":1e999,"template":"a"}\n{"id":' + long + b',"template":"b"}\n{"id":1e3,"template":"c"}\n'
+    done = templatefix("render", "--batch", stdin=stdin)
+    assert (done.code, done.out) == (2, '{"id":1000.0,"ok":true,"output":"c"}\n')
+    assert done.err.splitlines() == [
+        "templatefix: line 1: not JSON: the number 1e999 is too large",
+        f"templatefix: line 2: not JSON: the number {'9' * 20}\N{HORIZONTAL ELLIPSIS} is too large",
+    ]
+
+
+def test_batch_takes_a_byte_order_mark(templatefix: Any) -> None:
+    done = templatefix("render", "--batch", stdin=b'\xef\xbb\xbf{"id":1,"template":"a"}\n')
+    assert (done.code, done.out, done.err) == (0, '{"id":1,"ok":true,"output":"a"}\n', "")
+
+
 def test_batch_writes_what_is_not_utf8_as_go_does(templatefix: Any) -> None:
     # Expected: a byte that belongs to no character is one U+FFFD in Go's encoding/json, read or written.
     halves = "{{ slice .Content 0 2 }}|{{ slice .Content 1 }}|{{ slice .Content 0 2 }}{{ slice .Content 2 }}"

@@ -299,3 +299,29 @@ def test_a_session_written_piece_by_piece_is_the_same_json(tmp_path: Path, count
     session = explain([path])
     assert len(session.requests) == count
     assert b"".join(json_lines(session)).decode() == json.dumps(to_json(session), ensure_ascii=False, indent=2) + "\n"
+
+
+def test_numbers_that_nobody_counts_to(tmp_path: Path) -> None:
+    task = "slot update_slots: id  0 | task {} | new prompt, n_ctx_slot = 4096, n_keep = 0, task.n_tokens = {}"
+    cached = "slot update_slots: id  0 | task {} | cached n_tokens = 5, memory_seq_rm [5, end)"
+    long = "9" * 5000
+    lines = [
+        task.format(0, 300), cached.format(0), task.format(1, long), cached.format(1), task.format(long, 9),
+        'msg="loading cache slot" id=0 cache=5', task.format(2, 310), cached.format(2),
+        "slot print_timing: id  0 | task 2 | ", "prompt eval time = 1.2.3 ms / 5 tokens",
+        f'time=2026-01-01T00:00:00.000Z level=DEBUG msg="loading cache slot" id=0 cache=5 prompt={long} used=5',
+    ]  # fmt: skip
+    path = tmp_path / "server.log"
+    path.write_text("\n".join(lines) + "\n")
+    (log,) = read_logs([path])
+    assert [item.prompt_tokens for _, item in log.items if isinstance(item, LoggedRequest)] == [300, 310]
+    assert [(one.line, one.reason, one.count) for one in log.unread] == [
+        (3, "a line with a number that is too large", 3),
+        (10, "a line with a figure that is no number", 1),
+    ]
+
+
+def test_a_dump_with_a_number_that_nobody_counts_to(tmp_path: Path) -> None:
+    path = tmp_path / "20260101T000000.0Z-1_v1_chat_completions_body.json"
+    path.write_text('{"messages": [{"role": "user", "content": "a"}], "seed": ' + "9" * 5000 + "}")
+    assert reasons(path) == [(0, "a request dump that is not JSON: a number in it is too large", 1)]
