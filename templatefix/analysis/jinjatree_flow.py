@@ -118,7 +118,8 @@ class Turns:
         size = sum(turn.size for turn in turns)
         span = flow.blocks.branches[id(self.node)].span
         key = flow.short(("messages", id(self.node), self.coll.key, keys(turns)))
-        raw = 0
+        # Text that is printed for a message stays with it, as what the message says does.
+        raw = DATA if any(turn.decider != "last" for turn in turns) else 0
         for item in turns:
             raw |= item.raw
         return (Item("messages", span, outside, key, "", TAIL, raw, not self.whole, (turns,), None, size),)

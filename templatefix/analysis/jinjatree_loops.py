@@ -58,8 +58,10 @@ class Looper(Printer):
         self.state[DONE] = self.state[BROKEN] = NEVER
 
     def loop(self, node: nodes.For) -> list[Item]:
-        """Run a loop."""
+        """Run a loop. Raises TooComplex where `continue` or `break` may lead to its `else`, as in jinja2 they do."""
         self.at(node)
+        if node.else_ and _leaves(node.body):
+            raise TooComplex
         coll = self.evaluate(node.iter)
         if coll.shape in ("messages", "numbers"):
             return self.messages_loop(node, coll)
@@ -253,3 +255,9 @@ class Looper(Printer):
     @abstractmethod
     def messages_loop(self, node: nodes.For, coll: Value) -> list[Item]:
         """Run a loop over the conversation, or over a part of it."""
+
+
+def _leaves(statements: Sequence[nodes.Node]) -> bool:
+    """Whether there is a `continue` or `break` anywhere in statements."""
+    kinds = (nodes.Continue, nodes.Break)
+    return any(isinstance(each, kinds) or any(each.find_all(kinds)) for each in statements)

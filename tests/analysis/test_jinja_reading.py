@@ -131,6 +131,8 @@ def test_a_gate_on_what_comes_later_is_found(condition: str) -> None:
         # behind the conversation
         (TURNS + "{{ tools | tojson }}", "{{ tools | tojson }}"),
         (HEAD + "{% endfor %}" + TURNS, "{% for m in messages %}"),
+        (TURNS + "{% filter upper %}{% for m in messages %}{% if loop.first %}x{% endif %}{% endfor %}{% endfilter %}",
+         "{% filter upper %}"),
         # where a loop has no turn
         *((loop + "few{% endfor %}" + TURNS, loop.partition("%}")[0] + "%}") for loop in (
             "{% for m in messages[300:] %}{% else %}",
@@ -190,6 +192,14 @@ def test_namespaces_that_are_made_in_turn() -> None:
     assert opened(kept.replace("WHAT", "{% with %}{% set m = namespace(y=i) %}{{ m.y }}{% endwith %}") + TURNS) == []
     with pytest.raises(TooComplex):
         reading_of(kept.replace("WHAT", "{% if i == 1 %}{% set a.x = n %}{% endif %}") + "{{ a.x.y }}" + TURNS)
+
+
+@pytest.mark.parametrize("left", ["{% continue %}", "{% if m.content == 'zzz' %}{% break %}{% endif %}"])
+def test_an_else_that_continue_leads_to_is_too_complex(left: str) -> None:
+    # The `else` of jinja2 comes where no turn of the loop has come to its end.
+    text = "{% for m in messages %}WHAT{% else %}none{% endfor %}".replace("WHAT", left)
+    with pytest.raises(TooComplex):
+        reading_of(text + TURNS)
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from templatefix.analysis.evidence import Evidence
 from templatefix.analysis.jinjatree import read_jinja
+from templatefix.analysis.reading import TooComplex
 from templatefix.analysis.sampling import chat_of, random_loop, samples
 from templatefix.analysis.stability import run_loop
 from templatefix.chat.jinja import JinjaChatTemplate
@@ -261,12 +262,19 @@ ends = st.sampled_from(
 )
 
 
+def reads_as_stable(template: JinjaChatTemplate) -> bool:
+    try:
+        return not read_jinja(template, thoughts=True).places
+    except TooComplex:
+        return False
+
+
 @given(head=heads, over=overs, body=bodies, end=ends, seed=st.integers(0, 2**32))
 @settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_what_reads_as_stable_never_moves(head: str, over: str, body: str, end: str, seed: int) -> None:
     text = PRELUDE + head + "{% for m in " + over + " %}<{{ m.role }}>" + body + "{% endfor %}" + end + "<assistant>"
     template = JinjaChatTemplate(text, caps=Caps())
-    if template.refusal is not None or read_jinja(template, thoughts=True).places:
+    if template.refusal is not None or not reads_as_stable(template):
         return
     for loop in (*LOOPS[:4], random_loop(Random(seed), thinking=True)):
         assert run_loop(template, loop, template.as_served).lost == (), loop.name
@@ -279,7 +287,7 @@ def test_each_condition_by_itself(gate: str, inner: str, over: str, form: str) -
     template = JinjaChatTemplate(
         PRELUDE + "{% for m in " + over + " %}<{{ m.role }}>" + body + "{% endfor %}<assistant>", caps=Caps()
     )
-    if template.refusal is not None or read_jinja(template, thoughts=True).places:
+    if template.refusal is not None or not reads_as_stable(template):
         return
     for loop in LOOPS:
         assert run_loop(template, loop, template.as_served).lost == (), loop.name
