@@ -102,12 +102,12 @@ def kept_truth(name: str, value: Value, arguments: Sequence[Value]) -> bool | No
 
 def _default(value: Value, arguments: Sequence[Value]) -> Value:
     other = arguments[0] if arguments else constant("")
-    falsy = len(arguments) > 1 and arguments[1].truth is not False
-    if value.known is UNDEFINED or (falsy and value.truth is False):
+    boolean = arguments[1] if len(arguments) > 1 else constant(False)
+    if value.known is UNDEFINED or (boolean.truth and value.truth is False):
         return other
-    if value.truth is True or (not falsy and is_defined(value)):
+    if value.truth is True or (boolean.truth is False and is_defined(value)):
         return value
-    found = opaque(("default", value.key, other.key, falsy), (value, other))
+    found = opaque(("default", value.key, other.key, boolean.truth, boolean.key), (value, other, boolean))
     if is_text(value) and is_text(other):
         return unknown(found.key, found.flags, None, found.raw, "string")
     return found

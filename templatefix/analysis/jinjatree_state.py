@@ -256,9 +256,15 @@ class Holder(ABC):
             words = str(value.known)
             kind = "print" if value.raw else "text"
             return (Item(kind, value.span or UNPLACED, self.via, ("text", words), words, 0, value.raw),)  # type: ignore[arg-type]
-        if value.shape in ("namespace", "macro", "function", "dict", "loop"):
+        if value.shape in ("macro", "function"):
             return ()
-        key = ("print", value.key)
+        key: Hashable = ("print", value.key)
+        if value.shape == "loop":
+            value = replace(value, flags=value.flags | value.inner.flags)
+        elif value.shape == "namespace":
+            members = [(slot[1], member) for slot, member in self.state.items() if slot[0] == value.inner]
+            key = self.short(("print", value.key, *[(name, member.key) for name, member in members]))
+            value = opaque(key, [value, *[member for _, member in members]])
         return (Item("print", UNPLACED, self.via, key, "", value.flags, value.raw, value.moves),)
 
     def either(self, cond: Value, first: Value, second: Value) -> Value:

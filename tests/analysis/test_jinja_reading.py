@@ -156,6 +156,9 @@ def test_a_gate_on_what_comes_later_is_found(condition: str) -> None:
          "{% for t in tools %}{% if t.x %}{% continue %}{% endif %}{{ raise_exception('') }}{% endfor %}"
          "{% for m in messages %}{% if m.content == 'z' %}{% break %}{% endif %}{{ raise_exception('') }}{% endfor %}"
          "{{ messages | length }}" + TURNS, "{{ messages | length }}"),
+        # a loop over something else that is left by what comes later
+        (HEAD + "{% set at = loop.last %}{% for t in tools %}-{% if at %}{% break %}{% endif %}{% endfor %}" + BODY
+         + "{% endfor %}", "{% for t in tools %}"),
         # backwards
         ("{% for m in messages | reverse %}{{ m.content }}{% endfor %}", "{% for m in messages | reverse %}"),
         # a list that grows
@@ -451,6 +454,8 @@ OFF = "messages[-1].content == 'zzz'"  # what no loop that is rendered shows
         ("{% set d = {'z': OFF} %}{% set ns = namespace(**d) %}{{ ns.z }}", "{{ ns.z }}"),
         ("{% set ns = namespace({'z': 1}, z=OFF) %}{{ ns.z }}", "{{ ns.z }}"),
         ("{% set d = {'z': 1, 'z': OFF} %}{{ d.z }}", "{{ d.z }}"),
+        ("{{ {'z': OFF} }}", "{{ {'z': OFF} }}"),
+        ("{% set ns = namespace(z=OFF) %}{{ ns }}", "{{ ns }}"),
         # what a macro is given beside its parameters
         ("{% macro m() %}{{ varargs[0] }}{% endmacro %}{{ m(OFF) }}", "{{ varargs[0] }}"),
         ("{% macro m(a) %}{% for v in varargs %}{{ v }}{% endfor %}{% endmacro %}{{ m(1, OFF) }}", "{{ v }}"),
@@ -470,6 +475,7 @@ OFF = "messages[-1].content == 'zzz'"  # what no loop that is rendered shows
         ("{% if OFF %}{{ tools[0].x | trim(*['a']) }}{% else %}{{ tools[0].x | trim(['a']) }}{% endif %}",
          "{% if OFF %}"),
         ("{% set x = false | default(boolean=true, default_value=OFF) %}{{ x }}", "{{ x }}"),
+        ("{{ 0 | default(1, OFF) }}", "{{ 0 | default(1, OFF) }}"),
         ("{% for t in tools %}{% if OFF %}{{ loop.cycle('a', 'b') }}{% else %}{{ loop.cycle('c', 'd') }}{% endif %}"
          "{% endfor %}", "{% if OFF %}"),
         ("{% for t in tools %}{{ loop.changed(OFF) }}{% endfor %}", "{{ loop.changed(OFF) }}"),
