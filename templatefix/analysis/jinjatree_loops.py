@@ -55,6 +55,7 @@ class Looper(Printer):
         self.truths: dict[int, set[bool | None]] = {}  # of the branches, in the run of one message
         self.passed = ALWAYS  # the test of a loop for the turn that was run last
         self.tests: list[Value] = []  # and for all its turns
+        self.left = NEVER  # whether the loop that was run last may be left by break
         self.state[DONE] = self.state[BROKEN] = NEVER
 
     def loop(self, node: nodes.For) -> list[Item]:
@@ -74,11 +75,12 @@ class Looper(Printer):
         self.tests = []
         try:
             if coll.shape == "list" and len(coll.inner) <= ROUNDS:
-                items = tuple(self._unrolled(node, coll))
+                left, items = NEVER, tuple(self._unrolled(node, coll))
                 empty = self._all_fail(node, self.tests)
                 return self.or_otherwise(node, items, entry, empty)
+            self.left = NEVER
             items = self._looped(node, coll)
-            empty = NEVER
+            left, empty = self.left, NEVER
             if node.test is not None or coll.truth is None:
                 empty = opaque(self.short(("empty", coll.key, id(node))), (coll, *self.tests))
             other = tuple(self.or_otherwise(node, (), entry, empty))
@@ -87,14 +89,15 @@ class Looper(Printer):
             self.state[DONE], self.state[BROKEN] = saved
         if not items and not other:
             return []
-        key = self.short(("loop", id(node), coll.key, keys(items), keys(other)))
-        flags, raw, size = coll.flags, coll.raw, 1
+        key = self.short(("loop", id(node), coll.key, left.key, keys(items), keys(other)))
+        flags, raw, size = coll.flags | left.flags, coll.raw, 1
         for item in (*items, *other):
             flags |= item.flags
             raw |= item.raw
             size += item.size
         span = self.blocks.branches[id(node)].span
-        return [Item("loop", span, outside, key, "", flags, raw, coll.moves, (items, other), coll.key, size)]
+        moves = coll.moves or left.moves
+        return [Item("loop", span, outside, key, "", flags, raw, moves, (items, other), coll.key, size)]
 
     def _all_fail(self, node: nodes.For, tests: Sequence[Value]) -> Value:
         # Whether a loop over values that are known has no turn.
@@ -192,7 +195,8 @@ class Looper(Printer):
                 return ()
             self.tests = [self.passed]
             after = dict(self.state)
-            if not self.widen(before, node, coll.flags & TAIL):
+            self.left = after[BROKEN]
+            if not self.widen(before, node, (coll.flags | self.left.flags) & TAIL):
                 self._seal(entry, after, node, coll, items)
                 self.looped[id(node)] = {slot: v for slot, v in before.items() if v.key == ("widened", id(node), slot)}
                 return items
@@ -213,7 +217,7 @@ class Looper(Printer):
         told = tuple(
             [(slot, entry[slot].key if slot in entry else None, after[slot].key) for slot in changed if slot in after]
         )
-        key = self.short(("looped", id(node), coll.key, told, keys(items)))
+        key = self.short(("looped", id(node), coll.key, after[BROKEN].key, told, keys(items)))
         for slot in changed:
             self.state[slot] = replace(self.state[slot], key=self.short((key, slot)))
 
