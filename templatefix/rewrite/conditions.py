@@ -64,11 +64,12 @@ class Conditions:
         return edits
 
     def free(self, branch: BranchNode, part: Node) -> list[Edit]:
-        """Ask a conjunct that asks for nothing that follows only where no tools are given."""
+        """Ask a part of a condition that asks for nothing that follows only where no tools are given."""
         call = call_of(branch.pipe)
-        if call is None or self.layout.moving(part):
+        if self.layout.moving(part):
             return []
-        if len(call[1]) > 2 and self._is_beside_tools(branch.pipe, part):  # what asks for the place stays beside it
+        # What asks for the place is edited as well: it has to stay a part of its own.
+        if call is not None and len(call[1]) > 2 and self._is_beside_tools(branch.pipe, part):
             return self.drop(branch.pipe, part)
         return [self.put(branch.pipe, part, f"or $.Tools {self.text(part)}")]
 

@@ -117,7 +117,9 @@ class Said:
         return isinstance(node, (ActionNode, RangeNode, TemplateNode)) and self.layout.prints_tools(node)
 
     def parts(self, branch: BranchNode) -> Iterator[Node]:
-        """The conjuncts of a condition that depend on what a message says."""
+        """The conjuncts of a condition that depend on what a message says; the whole of it where it has none."""
         call = call_of(branch.pipe)
         if call is not None and call[0] == "and":
             yield from [arg for arg in call[1] if self.decision(arg) is Decision.SAID]
+        elif isinstance(branch, IfNode) and self.decision(branch.pipe) is Decision.SAID:
+            yield branch.pipe

@@ -156,7 +156,8 @@ def broken(good: Good, old: str, new: str, count: int = 1) -> Proof:
         ),
         pytest.param(
             "\n\n{{ .Content }}<|eot|>{{ if $last }}",
-            "\n\n{{ if $.Tools }}{{ slice .Content 1 }}{{ else }}{{ .Content }}{{ end }}<|eot|>{{ if $last }}",
+            "\n\n{{ if and $.Tools .Content }}{{ slice .Content 1 }}{{ else }}{{ .Content }}{{ end }}"
+            "<|eot|>{{ if $last }}",
             "messages_kept",
             "",
             id="text cut short with tools",
