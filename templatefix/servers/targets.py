@@ -77,8 +77,8 @@ class Target:
         if self.jinja is None or self.shown is None or not self.shown.thinks:
             return None
         return (
-            "Ollama hands no past thought to a Jinja text, so a reply with a thought is read again at the next request; "
-            "a Go TEMPLATE of the family gets the thoughts (patch --keep-thinking)"
+            "Ollama hands no past thought to a Jinja text, so a reply with a thought is read again at the next "
+            "request; a Go TEMPLATE of the family gets the thoughts (patch --keep-thinking)"
         )
 
     def not_in_force(self) -> str | None:
